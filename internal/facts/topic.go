@@ -1,0 +1,114 @@
+package facts
+
+import (
+	"fmt"
+
+	"github.com/catenary-mesh/catenary/chain"
+)
+
+// TopicKind is what a [Topic] is about.
+type TopicKind string
+
+// The kinds of topics.
+const (
+	// TopicEntries is all config entries of one kind; Name is the kind.
+	TopicEntries TopicKind = "entries"
+	// TopicServices is the names of all services of a datacenter.
+	TopicServices TopicKind = "services"
+	// TopicHealth is the instances of a service, dialled directly.
+	TopicHealth TopicKind = "health"
+	// TopicConnect is what accepts mesh traffic for a service: sidecars and Connect-native instances.
+	TopicConnect TopicKind = "connect"
+	// TopicProxies is the registrations of the sidecars of a service, with central configuration merged.
+	TopicProxies TopicKind = "proxies"
+)
+
+// Topic is what a source follows as one: it is read whole, becomes known whole, and is needed or not.
+// It is comparable.
+type Topic struct {
+	Kind TopicKind
+	// Datacenter is empty for TopicEntries.
+	Datacenter string
+	// Name is a service or, for TopicEntries, a kind.
+	Name string
+}
+
+// String returns the topic as kind/datacenter/name, without what is empty.
+func (t Topic) String() string {
+	s := string(t.Kind)
+	for _, part := range []string{t.Datacenter, t.Name} {
+		if part != "" {
+			s += "/" + part
+		}
+	}
+	return s
+}
+
+// Entries is the topic of all config entries of a kind.
+func Entries(kind chain.Kind) Topic { return Topic{Kind: TopicEntries, Name: string(kind)} }
+
+// Services is the topic of a datacenter's service names.
+func Services(datacenter string) Topic {
+	return Topic{Kind: TopicServices, Datacenter: datacenter}
+}
+
+// Health is the topic of a service's plain instances.
+func Health(datacenter, service string) Topic {
+	return Topic{Kind: TopicHealth, Datacenter: datacenter, Name: service}
+}
+
+// Connect is the topic of what accepts mesh traffic for a service.
+func Connect(datacenter, service string) Topic {
+	return Topic{Kind: TopicConnect, Datacenter: datacenter, Name: service}
+}
+
+// Proxies is the topic of the registrations of a service's sidecars.
+func Proxies(datacenter, service string) Topic {
+	return Topic{Kind: TopicProxies, Datacenter: datacenter, Name: service}
+}
+
+// State is what is known of a fact. Only Absent may be answered as empty.
+type State uint8
+
+const (
+	// Unknown facts have not been read, or might be hidden from us.
+	Unknown State = iota
+	// Present facts are there.
+	Present
+	// Absent facts are known not to exist.
+	Absent
+	// Suspect facts were there and are missing from a reading that may not be trusted. They are
+	// served as if present until a reading confirms that they are gone.
+	Suspect
+)
+
+// String returns the state in lower case.
+func (s State) String() string {
+	switch s {
+	case Unknown:
+		return "unknown"
+	case Present:
+		return "present"
+	case Absent:
+		return "absent"
+	case Suspect:
+		return "suspect"
+	}
+	return fmt.Sprintf("state(%d)", s)
+}
+
+// ID names what a product can read and a commit can change: one row of an entries or services topic
+// when Row is set, else a topic as a whole, which for entries and services is whether it is complete.
+type ID struct {
+	Topic Topic
+	// Row is a lower-cased name.
+	Row string
+}
+
+// String returns the topic and the row.
+func (id ID) String() string {
+	if id.Row == "" {
+		return id.Topic.String()
+	}
+	return id.Topic.String() + "#" + id.Row
+}
