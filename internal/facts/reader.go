@@ -32,10 +32,22 @@ func (r *Reader) Service(datacenter, name string) State {
 func (r *Reader) Instances(topic Topic) ([]*Instance, State) {
 	list, state := r.View.Instances(topic)
 	r.note(topic, "", state)
-	if state == Absent || state == Unknown {
+	if len(list) == 0 {
 		r.Service(topic.Datacenter, topic.Name)
 	}
 	return list, state
+}
+
+// Known is [View.Known], remembered.
+func (r *Reader) Known(topic Topic) bool {
+	r.reads[topic.status()] = struct{}{}
+	r.reads[everything.status()] = struct{}{}
+	known := r.View.Known(topic)
+	if !r.Topic(topic).Known {
+		r.reads[ID{Topic: Services(topic.Datacenter), Row: rowKey(topic.Name)}] = struct{}{}
+		r.reads[Services(topic.Datacenter).status()] = struct{}{}
+	}
+	return known
 }
 
 func (r *Reader) note(topic Topic, row string, state State) {
@@ -46,8 +58,8 @@ func (r *Reader) note(topic Topic, row string, state State) {
 	r.reads[id] = struct{}{}
 	if state == Unknown {
 		r.unknown = append(r.unknown, id)
-		r.reads[ID{Topic: topic}] = struct{}{}
-		r.reads[ID{Topic: everything}] = struct{}{}
+		r.reads[topic.status()] = struct{}{}
+		r.reads[everything.status()] = struct{}{}
 	}
 }
 

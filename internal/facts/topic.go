@@ -97,8 +97,12 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", s)
 }
 
-// ID names what a product can read and a commit can change: one row of an entries or services topic
-// when Row is set, else a topic as a whole, which for entries and services is whether it is complete.
+// StatusRow as the row of an ID stands for how well the topic as a whole is known.
+const StatusRow = "*"
+
+// ID names what a product can read and a commit can change: the status of a topic when Row is
+// [StatusRow], one row of an entries or services topic when Row is a name, and all rows of a topic
+// of instances when Row is empty.
 type ID struct {
 	Topic Topic
 	// Row is a lower-cased name.
@@ -107,8 +111,11 @@ type ID struct {
 
 // String returns the topic and the row.
 func (id ID) String() string {
-	if id.Row == "" {
+	if id.Row == "" || id.Row == StatusRow {
 		return id.Topic.String()
 	}
-	return id.Topic.String() + "#" + id.Row
+	return id.Topic.String() + "/" + id.Row
 }
+
+// status is the ID of the topic's status.
+func (t Topic) status() ID { return ID{Topic: t, Row: StatusRow} }

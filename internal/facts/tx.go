@@ -76,8 +76,8 @@ func (tx *Tx) Fail(topic Topic, reason string) {
 	}
 	status.Failure = reason
 	tx.setTopic(status)
-	if !status.Read {
-		tx.changed[ID{Topic: topic}] = struct{}{}
+	if !status.Known {
+		tx.changed[topic.status()] = struct{}{}
 	}
 }
 
@@ -89,7 +89,7 @@ func (tx *Tx) Forget(topic Topic) {
 	n, err := tx.txn.DeleteAll(tableTopics, indexID, topic.String())
 	tx.must(n, err)
 	if n > 0 {
-		tx.changed[ID{Topic: topic}] = struct{}{}
+		tx.changed[topic.status()] = struct{}{}
 	}
 }
 
@@ -98,8 +98,8 @@ func (tx *Tx) CloseWorld() {
 	if tx.topic(everything).Complete {
 		return
 	}
-	tx.setTopic(TopicStatus{Topic: everything, Read: true, Complete: true})
-	tx.changed[ID{Topic: everything}] = struct{}{}
+	tx.setTopic(TopicStatus{Topic: everything, Read: true, Known: true, Complete: true})
+	tx.changed[everything.status()] = struct{}{}
 }
 
 // everything is the pseudo-topic that is complete in a closed world.
@@ -147,22 +147,26 @@ func (tx *Tx) put(table string, topic Topic, rows []row, r Reading) Outcome {
 			}
 		}
 	}
-	tx.read(topic, r)
+	tx.read(topic, r, len(rows) > 0)
 	out.Changed = len(tx.changed) > before
 	out.Unconfirmed = !tx.topic(topic).Complete
 	return out
 }
 
 // read records that a topic was read.
-func (tx *Tx) read(topic Topic, r Reading) {
+func (tx *Tx) read(topic Topic, r Reading, hasRows bool) {
 	old := tx.topic(topic)
-	next := TopicStatus{Topic: topic, Read: true, Complete: old.Complete || r.Confirmed}
+	next := TopicStatus{
+		Topic: topic, Read: true,
+		Known:    old.Known || r.Confirmed || hasRows,
+		Complete: old.Complete || r.Confirmed,
+	}
 	if next == old {
 		return
 	}
 	tx.setTopic(next)
-	if next.Read != old.Read || next.Complete != old.Complete {
-		tx.changed[ID{Topic: topic}] = struct{}{}
+	if next.Known != old.Known || next.Complete != old.Complete || !old.Read {
+		tx.changed[topic.status()] = struct{}{}
 	}
 }
 

@@ -17,6 +17,9 @@ type TopicStatus struct {
 	Topic Topic
 	// Read means that the topic was read at least once.
 	Read bool
+	// Known means that a reading had rows or was confirmed: there is something to serve, if only
+	// that there is nothing.
+	Known bool
 	// Complete means that a reading was confirmed: what is not there is absent.
 	Complete bool
 	// Failure is why the last attempt to read it failed; empty after one that succeeded.
@@ -80,6 +83,13 @@ func (v View) Instances(topic Topic) ([]*Instance, State) {
 		return nil, Absent
 	}
 	return nil, v.missing(topic)
+}
+
+// Known reports whether the instances of a topic are known well enough to serve. Unlike
+// [View.Instances] it does not depend on any instance.
+func (v View) Known(topic Topic) bool {
+	return v.Topic(topic).Known || v.Topic(everything).Complete ||
+		v.Service(topic.Datacenter, topic.Name) == Absent
 }
 
 // AllEntries returns the entries of a kind in the order of their names.
