@@ -1,0 +1,48 @@
+package testenv
+
+import (
+	"testing"
+	"time"
+)
+
+// pollInterval is how often a condition is tried.
+const pollInterval = 10 * time.Millisecond
+
+// Eventually calls f until it returns nil, and fails the test with f's last error when it has not
+// within the timeout.
+func Eventually(t testing.TB, timeout time.Duration, f func() error) {
+	t.Helper()
+	if err := poll(timeout, f); err != nil {
+		t.Fatalf("not within %v: %v", timeout, err)
+	}
+}
+
+// Throughout calls f until the time is over and fails the test at its first error. It is for what
+// must not happen: it costs a passing test the whole time, so keep that short.
+func Throughout(t testing.TB, d time.Duration, f func() error) {
+	t.Helper()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for end := time.Now().Add(d); ; {
+		if err := f(); err != nil {
+			t.Fatalf("%v before the end of %v: %v", time.Until(end).Round(time.Millisecond), d, err)
+		}
+		if !time.Now().Before(end) {
+			return
+		}
+		<-ticker.C
+	}
+}
+
+// poll is Eventually for what has no test.
+func poll(timeout time.Duration, f func() error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(timeout); ; {
+		err := f()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		<-ticker.C
+	}
+}
