@@ -1,0 +1,130 @@
+// Package metrics counts what the control plane does, in the form Prometheus reads. The packages that
+// have something to count declare a narrow interface for it, which [Metrics] implements; no other
+// package imports Prometheus.
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics is the control plane's counters, in a registry of their own. All methods are safe for
+// concurrent use. Create one with [New].
+type Metrics struct {
+	registry *prometheus.Registry
+
+	streams        *prometheus.GaugeVec
+	responses      *prometheus.CounterVec
+	resources      *prometheus.CounterVec
+	bytes          *prometheus.CounterVec
+	nacks          *prometheus.CounterVec
+	routesWaited   prometheus.Counter
+	plans          prometheus.Counter
+	products       *prometheus.CounterVec
+	problems       *prometheus.GaugeVec
+	sourceFailures *prometheus.CounterVec
+}
+
+// New returns metrics that all stand at zero. The version is that of the program.
+func New(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		streams: gauge("xds_streams",
+			"Streams that are connected now, by the form of the protocol.", "protocol"),
+		responses: counter("xds_responses_total",
+			"Responses sent, by resource type.", "type"),
+		resources: counter("xds_response_resources_total",
+			"Resources in the responses sent, by resource type.", "type"),
+		bytes: counter("xds_response_bytes_total",
+			"Bytes in the responses sent, by resource type.", "type"),
+		nacks: counter("xds_nacks_total",
+			"Responses that a client refused, by resource type.", "type"),
+		routesWaited: prometheus.NewCounter(opts("xds_routes_waited_total",
+			"Routes that were sent before their clusters were accepted, after waiting for them.")),
+		plans: prometheus.NewCounter(opts("plans_total",
+			"Plans run: how often it was decided which products a client gets.")),
+		products: counter("products_made_total",
+			"Products made, by kind.", "kind"),
+		problems: gauge("problems",
+			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
+		sourceFailures: counter("source_failures_total",
+			"Failed attempts to read a source, by source.", "source"),
+	}
+	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	for _, origin := range []string{OriginChains, OriginSource} {
+		m.problems.WithLabelValues(origin).Set(0)
+	}
+	m.registry.MustRegister(
+		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
+		m.plans, m.products, m.problems, m.sourceFailures, build,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+// Where problems are found.
+const (
+	// OriginChains is the compilation of chains.
+	OriginChains = "chains"
+	// OriginSource is the reading of the source, such as a file that cannot be decoded.
+	OriginSource = "source"
+)
+
+// Page serves the metrics to Prometheus.
+func (m *Metrics) Page() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// StreamOpened counts a stream of that form, delta or sotw.
+func (m *Metrics) StreamOpened(form string) { m.streams.WithLabelValues(form).Inc() }
+
+// StreamClosed ends what StreamOpened counted.
+func (m *Metrics) StreamClosed(form string) { m.streams.WithLabelValues(form).Dec() }
+
+// Response counts a response of a resource type with so many resources and bytes.
+func (m *Metrics) Response(typ string, resources, bytes int) {
+	m.responses.WithLabelValues(typ).Inc()
+	m.resources.WithLabelValues(typ).Add(float64(resources))
+	m.bytes.WithLabelValues(typ).Add(float64(bytes))
+}
+
+// Nack counts a response of a resource type that was refused.
+func (m *Metrics) Nack(typ string) { m.nacks.WithLabelValues(typ).Inc() }
+
+// RouteWaited counts a route that went out without its clusters' acceptance.
+func (m *Metrics) RouteWaited() { m.routesWaited.Inc() }
+
+// PlanRun counts a plan.
+func (m *Metrics) PlanRun() { m.plans.Inc() }
+
+// ProductMade counts a product of that kind.
+func (m *Metrics) ProductMade(kind string) { m.products.WithLabelValues(kind).Inc() }
+
+// Problems sets the number of problems that chains have now.
+func (m *Metrics) Problems(n int) { m.problems.WithLabelValues(OriginChains).Set(float64(n)) }
+
+// SourceProblems sets the number of problems that the source has now.
+func (m *Metrics) SourceProblems(n int) { m.problems.WithLabelValues(OriginSource).Set(float64(n)) }
+
+// SourceFailed counts a failed attempt to read a source.
+func (m *Metrics) SourceFailed(source string) { m.sourceFailures.WithLabelValues(source).Inc() }
+
+const namespace = "catenary"
+
+func opts(name, help string) prometheus.CounterOpts {
+	return prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(opts(name, help), labels)
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name, help)), labels)
+}

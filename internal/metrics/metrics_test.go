@@ -1,0 +1,63 @@
+package metrics_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/catenary-mesh/catenary/internal/metrics"
+)
+
+func page(t *testing.T, m *metrics.Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Page().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if w.Code != http.StatusOK {
+		t.Fatalf("GET /metrics: %d %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestEverythingCountedIsOnThePage(t *testing.T) {
+	m := metrics.New("1.2.3")
+	m.StreamOpened("delta")
+	m.StreamOpened("delta")
+	m.StreamClosed("delta")
+	m.Response("cluster", 3, 120)
+	m.Nack("route")
+	m.RouteWaited()
+	m.PlanRun()
+	m.ProductMade("endpoints")
+	m.Problems(2)
+	m.SourceProblems(1)
+	m.SourceFailed("consul")
+	got := page(t, m)
+	for _, want := range []string{
+		`catenary_xds_streams{protocol="delta"} 1`,
+		`catenary_xds_responses_total{type="cluster"} 1`,
+		`catenary_xds_response_resources_total{type="cluster"} 3`,
+		`catenary_xds_response_bytes_total{type="cluster"} 120`,
+		`catenary_xds_nacks_total{type="route"} 1`,
+		`catenary_xds_routes_waited_total 1`,
+		`catenary_plans_total 1`,
+		`catenary_products_made_total{kind="endpoints"} 1`,
+		`catenary_problems{origin="chains"} 2`,
+		`catenary_problems{origin="source"} 1`,
+		`catenary_source_failures_total{source="consul"} 1`,
+		`version="1.2.3"`,
+		"go_goroutines",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestTwoRegistriesDoNotMeet(t *testing.T) {
+	a, b := metrics.New("a"), metrics.New("b")
+	a.PlanRun()
+	if !strings.Contains(page(t, b), "catenary_plans_total 0") {
+		t.Error("a count in one registry shows in another")
+	}
+}
