@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/xds"
+)
+
+// Config is where the answers come from. Every function must be set, and safe for concurrent use.
+type Config struct {
+	// Ready reports whether what is always followed is loaded, and if not, why.
+	Ready func() (bool, string)
+	// Proxies lists the connected clients.
+	Proxies func() []xds.ProxyStatus
+	// Chain compiles the chain of a service.
+	Chain func(service string) Chain
+	// Endpoints lists the instances of a service.
+	Endpoints func(service string) Endpoints
+	// Problems lists everything that is wrong with the user's configuration.
+	Problems func() []chain.Problem
+	// Metrics is the page that Prometheus reads.
+	Metrics http.Handler
+	// Debug adds the profiler's pages. They tell much and cost much: set it on loopback only.
+	Debug bool
+}
+
+// Chain is the chain of a service, as /api/v1/chains prints it.
+type Chain struct {
+	// Chain has the shape of Consul's /v1/discovery-chain; nil when none ever compiled.
+	Chain *chain.Chain `json:"Chain"`
+	// Problems is what the last compilation found; empty when all is well.
+	Problems []chain.Problem `json:"Problems"`
+	// LastGood holds when Chain is older than the problems: what is served in spite of them.
+	LastGood bool `json:"LastGood,omitempty"`
+	// Pending says why the chain cannot be known yet; empty when it is.
+	Pending string `json:"Pending,omitempty"`
+}
+
+// Server answers the HTTP requests. Create one with [New].
+type Server struct {
+	config   Config
+	handler  http.Handler
+	draining atomic.Bool
+}
+
+// New returns a server. It starts nothing.
+func New(c Config) *Server {
+	s := &Server{config: c}
+	s.handler = s.routes()
+	return s
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Drain makes the server say that it is not ready, from now on.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// The bounds of a request. The profiler's pages take up to writeTimeout.
+const (
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 2 * time.Minute
+	idleTimeout     = 2 * time.Minute
+	shutdownTimeout = 2 * time.Second
+	maxHeaderBytes  = 64 << 10
+)
+
+// Run serves on the listener until the context ends, and closes it. Requests that are then being
+// answered have two seconds to end.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("admin server on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		_ = server.Close() // whoever still reads has had its time
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin server on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
