@@ -1,0 +1,114 @@
+package bootstrap
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+// goldenConfigs are one configuration for each file in testdata.
+func goldenConfigs() map[string]EnvoyConfig {
+	api := Upstream{Service: "api", BindAddress: "127.0.0.1", BindPort: 9191}
+	return map[string]EnvoyConfig{
+		"defaults": {Service: "web"},
+		"upstreams": {
+			Service: "web", ProxyID: "web-7",
+			Upstreams: []Upstream{
+				api,
+				{Service: "db", BindAddress: "127.0.0.2", BindPort: 5432},
+				{Service: "stock", Datacenter: "dc2", BindAddress: "::1", BindPort: 9292},
+			},
+		},
+		"token-sotw": {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", SotW: true, AdminBind: "[::1]:0"},
+		"tls-name":   {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "mesh.example:443", GRPCCAFile: "CA_FILE"},
+		"tls-ip":     {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "[0:0:0:0:0:0:0:1]:18000", GRPCCAFile: "CA_FILE"},
+	}
+}
+
+func TestEnvoyBootstrap(t *testing.T) {
+	for name, cfg := range goldenConfigs() {
+		t.Run(name, func(t *testing.T) {
+			got, err := Envoy(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", name+".json")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("%s differs (-update accepts it); got\n%s", file, got)
+			}
+		})
+	}
+}
+
+func TestWhatABootstrapSaysIsWhatMetadataReads(t *testing.T) {
+	cfg := goldenConfigs()["upstreams"]
+	text, err := Envoy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b struct {
+		Node struct {
+			Metadata map[string]json.RawMessage `json:"metadata"`
+		} `json:"node"`
+	}
+	if err := json.Unmarshal(text, &b); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseMetadata(b.Node.Metadata[MetadataKey])
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(cfg.metadata()) {
+		t.Errorf("got %+v, %v; want %+v", got, err, cfg.metadata())
+	}
+}
+
+func TestEnvoyRefusesWhatEnvoyWould(t *testing.T) {
+	api := Upstream{Service: "api", BindAddress: "127.0.0.1", BindPort: 9191}
+	for name, tc := range map[string]struct {
+		cfg    EnvoyConfig
+		reason string
+	}{
+		"no service":          {EnvoyConfig{}, "the service has no name"},
+		"gRPC without port":   {EnvoyConfig{Service: "web", GRPCAddr: "10.0.0.1"}, `the gRPC address "10.0.0.1" is not HOST:PORT`},
+		"gRPC without host":   {EnvoyConfig{Service: "web", GRPCAddr: ":18000"}, `the gRPC address ":18000" is not HOST:PORT`},
+		"gRPC as URL":         {EnvoyConfig{Service: "web", GRPCAddr: "http://10.0.0.1:18000"}, "is not HOST:PORT"},
+		"gRPC named port":     {EnvoyConfig{Service: "web", GRPCAddr: "10.0.0.1:grpc"}, `the port "grpc"`},
+		"gRPC port 0":         {EnvoyConfig{Service: "web", GRPCAddr: "10.0.0.1:0"}, "has port 0"},
+		"admin by name":       {EnvoyConfig{Service: "web", AdminBind: "localhost:19000"}, "binds to an IP address"},
+		"admin port too high": {EnvoyConfig{Service: "web", AdminBind: "127.0.0.1:70000"}, `the port "70000"`},
+		"token with newline":  {EnvoyConfig{Service: "web", Token: "abc\n"}, "no header can carry"},
+		"ID with newline":     {EnvoyConfig{Service: "web", ProxyID: "a\nb"}, "control character"},
+		"one port twice":      {EnvoyConfig{Service: "web", Upstreams: []Upstream{api, api}}, "both listen at 127.0.0.1:9191"},
+		"upstream by hand":    {EnvoyConfig{Service: "web", Upstreams: []Upstream{{Service: "api"}}}, "is not an IP address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Envoy(tc.cfg)
+			if err == nil || !strings.Contains(err.Error(), tc.reason) {
+				t.Errorf("got %v; want an error about %q", err, tc.reason)
+			}
+		})
+	}
+}
+
+func TestTheTokenIsNotPrinted(t *testing.T) {
+	cfg := EnvoyConfig{Service: "web", Token: "b1gs33cr3t bad"}
+	_, err := Envoy(cfg)
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s %q", cfg, cfg, cfg, cfg.Token, cfg.Token), err.Error()} {
+		if strings.Contains(text, "b1gs33cr3t") {
+			t.Errorf("the token is in %q", text)
+		}
+	}
+}

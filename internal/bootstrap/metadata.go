@@ -1,0 +1,49 @@
+package bootstrap
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// MetadataKey is the field of an Envoy node's metadata that holds [Metadata].
+const MetadataKey = "catenary"
+
+// Metadata is what a proxy says of itself when it connects.
+type Metadata struct {
+	// Service is the service the proxy speaks for.
+	Service string `json:"service"`
+	// Upstreams are what that service wants to reach, in the order given.
+	Upstreams []Upstream `json:"upstreams"`
+}
+
+// ParseMetadata reads the JSON of a node metadata's field [MetadataKey] and validates it. Fields it
+// does not know are ignored: a bootstrap that is newer than the control plane still works. A missing
+// bind address is [DefaultBindAddress].
+func ParseMetadata(data []byte) (Metadata, error) {
+	var m Metadata
+	if err := json.Unmarshal(data, &m); err != nil {
+		return Metadata{}, fmt.Errorf("node metadata %s: %w", MetadataKey, err)
+	}
+	for i := range m.Upstreams {
+		if m.Upstreams[i].BindAddress == "" {
+			m.Upstreams[i].BindAddress = DefaultBindAddress
+		}
+	}
+	if err := m.Validate(); err != nil {
+		return Metadata{}, fmt.Errorf("node metadata %s: %w", MetadataKey, err)
+	}
+	return m, nil
+}
+
+// Validate says what is wrong with the metadata, or returns nil.
+func (m Metadata) Validate() error {
+	if err := validName("service", m.Service); err != nil {
+		return err
+	}
+	for i, u := range m.Upstreams {
+		if err := u.validate(); err != nil {
+			return fmt.Errorf("upstreams[%d]: %w", i, err)
+		}
+	}
+	return distinctBinds(m.Upstreams)
+}
