@@ -1,0 +1,139 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/catenary-mesh/catenary"
+
+// layer says which of the project's packages a package may import.
+type layer struct {
+	pkg string
+	may []string
+	why string
+}
+
+// layers has one row for each package, each below those it imports: calls go towards the sources of
+// what is known, and never back. A new package places itself by adding its row.
+func layers() []layer {
+	data := []string{"chain", "internal/facts"}
+	products := append(slices.Clone(data), "snapshot")
+	server := append(slices.Clone(products), "xds/envoy", "xds/session", "internal/bootstrap")
+	return []layer{
+		{"chain", nil, "the compiler is a library on its own"},
+		{"internal/entry", []string{"chain", "internal/facts"}, "decoding knows the types it fills and nothing of where the text came from"},
+		{"internal/facts", []string{"chain"}, "facts are what everything is made from; they know neither sources nor products"},
+		{"internal/filesource", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
+		{"consulwatch", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
+		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
+		{"xds/envoy", append(slices.Clone(products), "xds/session"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
+		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
+		{"xds", server, "the server joins products, translation and sessions"},
+		{"internal/bootstrap", nil, "what a client says of itself is a contract of its own"},
+		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
+		{"internal/admin", append(slices.Clone(products), "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
+		{"internal/render", nil, "writers know nothing of what the values mean"},
+		{"internal/demo", []string{"examples", "internal/bootstrap"}, "the demo is a user of the program: it meets the server over its ports"},
+		{"internal/archtest", nil, "rules have no code"},
+		{"internal/testenv", nil, "the peers at the outer ends are real, so the program is not part of them"},
+		{"examples", nil, "examples are files"},
+		{"cmd/catenary", []string{anything}, "the wiring knows everything, and nothing knows the wiring"},
+	}
+}
+
+const anything = "*"
+
+// confined are the modules outside that only some packages may import.
+func confined() []layer {
+	return []layer{
+		{"github.com/hashicorp/consul/api", []string{"consulwatch", "internal/testenv"}, "Consul's client stays behind narrow interfaces, so that Consul can be replaced in a test and by files"},
+		{"github.com/envoyproxy/go-control-plane", []string{"xds", "xds/envoy", "xds/session", "internal/testenv"}, "Envoy's words stay in xds, so that products can serve other clients too"},
+		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
+		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
+		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
+		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
+	}
+}
+
+func TestImportsFollowTheArchitecture(t *testing.T) {
+	rows := map[string]layer{}
+	for _, l := range layers() {
+		rows[l.pkg] = l
+	}
+	for _, p := range packages(t) {
+		row, ok := rows[p.name()]
+		if !ok {
+			t.Errorf("%s has no row in layers: add one that says what it may import of the project, and why", p.name())
+			continue
+		}
+		for _, imported := range p.Imports {
+			name, ours := strings.CutPrefix(imported, module+"/")
+			if ours && !slices.Contains(row.may, name) && !slices.Contains(row.may, anything) {
+				t.Errorf("%s imports %s, and may import %s: %s", p.name(), name, list(row.may), row.why)
+			}
+		}
+	}
+}
+
+func TestWhatIsOutsideStaysWhereItBelongs(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, c := range confined() {
+			for _, imported := range p.Imports {
+				if (imported == c.pkg || strings.HasPrefix(imported, c.pkg+"/")) && !slices.Contains(c.may, p.name()) {
+					t.Errorf("%s imports %s, which only %s may: %s", p.name(), imported, list(c.may), c.why)
+				}
+			}
+		}
+	}
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// goPackage is a package of the project as the go command describes it, without its tests.
+type goPackage struct {
+	Dir        string
+	ImportPath string
+	GoFiles    []string
+	Imports    []string
+}
+
+func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	// From the root, wherever the test runs; -e because a package that does not compile yet is told
+	// by its own build.
+	cmd := exec.Command("go", "list", "-e", "-json=Dir,ImportPath,GoFiles,Imports", module+"/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 2 {
+		t.Fatalf("go list found %d packages; is %s still the module's path?", len(all), module)
+	}
+	return all
+}
