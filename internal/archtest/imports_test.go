@@ -40,7 +40,7 @@ func layers() []layer {
 		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
 		{"internal/admin", append(slices.Clone(products), "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
 		{"internal/render", nil, "writers know nothing of what the values mean"},
-		{"internal/demo", []string{"examples", "internal/bootstrap"}, "the demo is a user of the program: it meets the server over its ports"},
+		{"internal/demo", []string{"examples", "internal/admin", "internal/bootstrap"}, "the demo is a user of the program: it meets the server over its ports"},
 		{"internal/archtest", nil, "rules have no code"},
 		{"internal/testenv", nil, "the peers at the outer ends are real, so the program is not part of them"},
 		{"examples", nil, "examples are files"},
