@@ -45,8 +45,8 @@ type Chain struct {
 	Default bool `json:",omitempty"`
 	// Protocol is tcp, http, http2, grpc, or whatever else proxy-defaults names.
 	Protocol        string            `json:",omitempty"`
-	EnvoyExtensions []EnvoyExtension  `json:",omitempty"`
 	ServiceMeta     map[string]string `json:",omitempty"`
+	EnvoyExtensions []EnvoyExtension  `json:",omitempty"`
 	// StartNode is the key in Nodes where traversal begins.
 	StartNode string             `json:",omitempty"`
 	Nodes     map[string]*Node   `json:",omitempty"`

@@ -1,0 +1,84 @@
+package chain
+
+import (
+	"slices"
+	"strings"
+)
+
+// Normalize returns the entry as Consul would store it: methods in upper case, protocols in lower case,
+// weights rounded to 0.01, proxy-defaults named. The entry itself is not changed; one that is normal
+// already is returned as it is. Decoders call it before [Validate] and [Compile].
+func Normalize(e Entry) Entry {
+	switch e := e.(type) {
+	case *ProxyDefaults:
+		if e != nil && e.Name == "" {
+			c := *e
+			c.Name = GlobalName
+			return &c
+		}
+	case *ServiceDefaults:
+		if e != nil {
+			return e.normal()
+		}
+	case *ServiceRouter:
+		if e != nil {
+			return e.normal()
+		}
+	case *ServiceSplitter:
+		if e != nil {
+			return e.normal()
+		}
+	}
+	return e
+}
+
+func (e *ServiceDefaults) normal() *ServiceDefaults {
+	c := *e
+	c.Protocol = strings.ToLower(c.Protocol)
+	if e.UpstreamConfig != nil {
+		u := *e.UpstreamConfig
+		u.Defaults = u.Defaults.normal()
+		u.Overrides = slices.Clone(u.Overrides)
+		for i := range u.Overrides {
+			u.Overrides[i] = u.Overrides[i].normal()
+		}
+		c.UpstreamConfig = &u
+	}
+	return &c
+}
+
+func (u *UpstreamConfig) normal() *UpstreamConfig {
+	if u == nil {
+		return nil
+	}
+	c := *u
+	c.Protocol = strings.ToLower(c.Protocol)
+	return &c
+}
+
+func (e *ServiceRouter) normal() *ServiceRouter {
+	c := *e
+	c.Routes = slices.Clone(e.Routes)
+	for i := range c.Routes {
+		m := c.Routes[i].Match
+		if m == nil || m.HTTP == nil || len(m.HTTP.Methods) == 0 {
+			continue
+		}
+		h := *m.HTTP
+		h.Methods = slices.Clone(h.Methods)
+		for j := range h.Methods {
+			h.Methods[j] = strings.ToUpper(h.Methods[j])
+		}
+		c.Routes[i].Match = &RouteMatch{HTTP: &h}
+	}
+	return &c
+}
+
+func (e *ServiceSplitter) normal() *ServiceSplitter {
+	c := *e
+	c.Splits = slices.Clone(e.Splits)
+	for i := range c.Splits {
+		c.Splits[i].Weight = roundWeight(c.Splits[i].Weight)
+	}
+	return &c
+}
