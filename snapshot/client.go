@@ -1,0 +1,102 @@
+package snapshot
+
+import "github.com/catenary-mesh/catenary/chain"
+
+// Client is who asks, as far as it decides what is served. Two clients with equal fields get the
+// same products.
+type Client struct {
+	// ID is the node ID. For a sidecar it is the ID of its registration.
+	ID string
+	// Service is the service the client speaks for.
+	Service string
+	// Node is the name of the node it runs on, where the client says so.
+	Node string
+	// Address is the IP address the client connects from. It tells registrations apart that have
+	// one ID on several nodes.
+	Address string
+	// Declared clients bring their upstreams themselves; others are looked up among the
+	// registrations.
+	Declared  bool
+	Upstreams []Upstream
+}
+
+// Kind says what a client can dial.
+type Kind string
+
+// The kinds of clients.
+const (
+	// Plain clients dial instances at their own address, without identity.
+	Plain Kind = "plain"
+	// Mesh clients dial sidecars and Connect-native instances.
+	Mesh Kind = "mesh"
+)
+
+// Upstream is one thing a client wants to reach, and where it wants to find it.
+type Upstream struct {
+	Service string
+	// Datacenter is empty for the control plane's own.
+	Datacenter string
+	// BindAddress and BindPort are where the client's proxy listens for this upstream.
+	BindAddress string
+	BindPort    int
+	// Config is the client's own configuration of the upstream; unset fields are taken from the
+	// service-defaults of the client's service.
+	Config UpstreamConfig
+}
+
+// EnvoyID is the name under which Consul knows the upstream: "api", or "api?dc=dc2".
+func (u Upstream) EnvoyID() string {
+	if u.Datacenter == "" {
+		return u.Service
+	}
+	return u.Service + "?dc=" + u.Datacenter
+}
+
+// Limit is a bound that may be unset. It is comparable.
+type Limit struct {
+	Set   bool
+	Value uint32
+}
+
+// Limits are the circuit breakers of a cluster; unset ones are Envoy's defaults.
+type Limits struct {
+	MaxConnections, MaxPendingRequests, MaxConcurrentRequests Limit
+}
+
+// Outlier is the outlier detection of a cluster; unset and zero fields are Envoy's defaults.
+type Outlier struct {
+	IntervalMs              int64
+	MaxFailures             uint32
+	EnforcingConsecutive5xx Limit
+	MaxEjectionPercent      Limit
+	BaseEjectionMs          int64
+}
+
+// UpstreamConfig is how a client treats one upstream. It is comparable and so part of keys.
+type UpstreamConfig struct {
+	Protocol         string
+	ConnectTimeoutMs int
+	MeshGateway      chain.MeshGatewayMode
+	Limits           Limits
+	Outlier          Outlier
+}
+
+// or returns c with what it leaves unset taken from d.
+func (c UpstreamConfig) or(d UpstreamConfig) UpstreamConfig {
+	if c.Protocol == "" {
+		c.Protocol = d.Protocol
+	}
+	if c.ConnectTimeoutMs == 0 {
+		c.ConnectTimeoutMs = d.ConnectTimeoutMs
+	}
+	if c.MeshGateway == "" {
+		c.MeshGateway = d.MeshGateway
+	}
+	if c.Limits == (Limits{}) {
+		c.Limits = d.Limits
+	}
+	if c.Outlier == (Outlier{}) {
+		c.Outlier = d.Outlier
+	}
+	return c
+}

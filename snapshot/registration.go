@@ -1,0 +1,74 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// registered finds the upstreams of a client by its registration. When there is none, hold says why
+// it cannot be known yet, or unregistered why there is none.
+func (p *planner) registered(c Client) (upstreams []Upstream, hold, unregistered string) {
+	if c.Service == "" {
+		return nil, "", "the node names neither upstreams (metadata.catenary) nor the service whose sidecar it is (node.cluster)"
+	}
+	topic := facts.Proxies(p.cfg.Datacenter, c.Service)
+	p.needs[topic] = true
+	rows, _ := p.r.Instances(topic)
+	in, reason := match(c, rows)
+	switch {
+	case in != nil && !p.cfg.PlaintextMesh:
+		return nil, "a mesh sidecar is served once it can be given its identity; " +
+			"for measuring, serve --experimental-plaintext-mesh gives it plaintext", ""
+	case in != nil:
+		return fromProxy(in.Service.Proxy), "", ""
+	case !p.r.Known(topic) || len(rows) > 0 && !p.r.Topic(topic).Complete:
+		return nil, p.r.Why(facts.ID{Topic: topic}), ""
+	}
+	return nil, "", reason
+}
+
+// match picks the registration of a client: by ID, and among several by node name or by the address
+// the client connects from.
+func match(c Client, rows []*facts.Instance) (*facts.Instance, string) {
+	var found []*facts.Instance
+	for _, in := range rows {
+		if in.Service.ID == c.ID && in.Service.Proxy != nil && (c.Node == "" || c.Node == in.Node.Node) {
+			found = append(found, in)
+		}
+	}
+	if len(found) > 1 {
+		found = slices.DeleteFunc(slices.Clone(found), func(in *facts.Instance) bool {
+			return in.Node.Address != c.Address
+		})
+		if len(found) != 1 {
+			return nil, fmt.Sprintf("several registrations of the ID %q: pass -node-name", c.ID)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], ""
+	}
+	return nil, fmt.Sprintf("no sidecar with the ID %q is registered for service %q", c.ID, c.Service)
+}
+
+// fromProxy lists the upstreams of a registration that have an address of their own.
+func fromProxy(p *facts.Proxy) []Upstream {
+	var list []Upstream
+	for _, u := range p.Upstreams {
+		if u.CentrallyConfigured || u.LocalBindPort == 0 || u.DestinationPeer != "" ||
+			(u.DestinationType != "" && u.DestinationType != "service") {
+			continue
+		}
+		address := u.LocalBindAddress
+		if address == "" {
+			address = "127.0.0.1"
+		}
+		list = append(list, Upstream{
+			Service: u.DestinationName, Datacenter: u.Datacenter,
+			BindAddress: address, BindPort: u.LocalBindPort,
+			Config: fromRegistration(u),
+		})
+	}
+	return list
+}

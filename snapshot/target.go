@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// ClusterName is the name of the cluster of a chain's target: the target's name, prefixed when the
+// downstream's overrides made the chain differ from that of others.
+func ClusterName(c *chain.Chain, t *chain.Target) string {
+	if c.CustomizationHash != "" {
+		return c.CustomizationHash + "~" + t.Name
+	}
+	return t.Name
+}
+
+// targets plans the clusters and endpoint sets of one chain.
+type targets struct {
+	*planner
+	key    ChainKey
+	config UpstreamConfig
+	out    *UpstreamPlan
+}
+
+func (t *targets) plan(c *chain.Chain) {
+	for _, name := range sortedKeys(c.Nodes) {
+		node := c.Nodes[name]
+		if node.Resolver == nil {
+			continue
+		}
+		t.resolver(c, node)
+		if t.out.Pending != "" {
+			return
+		}
+	}
+}
+
+func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
+	target := c.Targets[node.Resolver.Target]
+	if reason := t.unknown(target); reason != "" {
+		t.out.Pending = reason
+		return
+	}
+	failover := node.Resolver.Failover
+	if failover == nil || len(failover.Targets) == 0 {
+		t.cluster(c, node, target, ClusterName(c, target))
+		return
+	}
+	var children []string
+	for i, id := range append([]string{target.ID}, failover.Targets...) {
+		member := c.Targets[id]
+		if reason := t.unknown(member); reason != "" {
+			t.out.Missing = append(t.out.Missing, reason)
+			continue
+		}
+		child := fmt.Sprintf("failover-target~%d~%s", i, ClusterName(c, member))
+		children = append(children, child)
+		t.cluster(c, node, member, child)
+	}
+	name := ClusterName(c, target)
+	t.add(name, NewAggregateKey(name, node.Resolver.ConnectTimeout, children))
+}
+
+// cluster adds a cluster of one target and its endpoint set.
+func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target, name string) {
+	t.add(name, ClusterKey{
+		Name: name, Endpoints: target.Name,
+		ConnectTimeout: target.ConnectTimeout, Protocol: c.Protocol,
+		LoadBalancer: loadBalancer(node),
+		Limits:       t.config.Limits, Outlier: t.config.Outlier,
+		Child: name != ClusterName(c, target),
+	})
+	t.add(target.Name, EndpointSetKey{
+		Topic:       t.topic(target),
+		Filter:      target.Subset.Filter,
+		OnlyPassing: target.Subset.OnlyPassing,
+		WAN:         target.Datacenter != t.cfg.Datacenter,
+	})
+}
+
+func (t *targets) add(name string, key Key) {
+	t.out.Resources = append(t.out.Resources, Ref{Name: name, Key: key})
+}
+
+func (t *targets) topic(target *chain.Target) facts.Topic {
+	if t.kind == Mesh {
+		return facts.Connect(target.Datacenter, target.Service)
+	}
+	return facts.Health(target.Datacenter, target.Service)
+}
+
+// unknown says why a target's instances are not known well enough to serve; empty when they are. It
+// needs what it finds unknown, and the services of the target's datacenter.
+func (t *targets) unknown(target *chain.Target) string {
+	if target.Peer != "" {
+		return fmt.Sprintf("target %s: cluster peering is not supported", target.ID)
+	}
+	topic := t.topic(target)
+	services := facts.Services(target.Datacenter)
+	t.needs[services] = true
+	known := t.r.Known(topic)
+	if t.r.Service(target.Datacenter, target.Service) != facts.Absent {
+		t.needs[topic] = true
+	}
+	if known {
+		return ""
+	}
+	id := facts.ID{Topic: topic}
+	if status := t.r.Topic(services); status.Failure != "" && !t.r.Topic(topic).Read {
+		id = facts.ID{Topic: services}
+	}
+	return t.r.Why(id)
+}
+
+func loadBalancer(node *chain.Node) LoadBalancer {
+	lb := node.LoadBalancer
+	if lb == nil {
+		return LoadBalancer{}
+	}
+	k := LoadBalancer{Policy: lb.Policy}
+	if lb.RingHashConfig != nil {
+		k.MinRing, k.MaxRing = lb.RingHashConfig.MinimumRingSize, lb.RingHashConfig.MaximumRingSize
+	}
+	if lb.LeastRequestConfig != nil {
+		k.LeastRequestsChoices = lb.LeastRequestConfig.ChoiceCount
+	}
+	return k
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
