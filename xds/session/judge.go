@@ -1,0 +1,188 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// verdict is what a turn does about one name.
+type verdict uint8
+
+const (
+	// nothing: the client has what it may have.
+	nothing verdict = iota
+	// send the resource.
+	send
+	// absent: say that the name does not exist.
+	absent
+	// remove what the client holds.
+	remove
+	// park: say nothing until more is known.
+	park
+	// wait until the clusters it refers to have gone first.
+	wait
+)
+
+// wildcard returns what a wildcard subscription to the type stands for.
+func (t *turn) wildcard(sub *subscription) []string {
+	names, ok := t.names[sub.t]
+	if !ok {
+		names = t.offer.Names(sub.t)
+		if t.names == nil {
+			t.names = map[*Type][]string{}
+		}
+		t.names[sub.t] = names
+	}
+	return names
+}
+
+// target returns what the client is to have of a name.
+func (t *turn) target(sub *subscription, name string) (*Resource, State) {
+	if _, named := sub.named[name]; !named {
+		if !sub.wildcard {
+			return nil, Absent
+		}
+		if _, ok := slices.BinarySearch(t.wildcard(sub), name); !ok {
+			return nil, Absent
+		}
+	}
+	r, state := t.offer.Lookup(sub.t, name)
+	if state == Present && r == nil {
+		state = Unknown
+	}
+	return r, state
+}
+
+// judge decides about a name; force says that the client is to hear of it even if nothing changed.
+func (t *turn) judge(sub *subscription, name string, force bool) (verdict, *Resource) {
+	r, state := t.target(sub, name)
+	switch state {
+	case Present:
+		return t.judgePresent(sub, r, force)
+	case Absent:
+		return t.judgeAbsent(sub, name, force), nil
+	case Unknown:
+	}
+	return park, nil
+}
+
+func (t *turn) judgePresent(sub *subscription, r *Resource, force bool) (verdict, *Resource) {
+	held, known := sub.held.entries[r.Name]
+	refused, was := sub.rejected[r.Name]
+	superseded := was && refused.version != r.Version
+	switch {
+	case superseded:
+		// Refused in company, it may have been taken all the same: what the client holds is certain
+		// only after it is sent something again.
+		force = true
+	case was && force && held.resource != nil:
+		// The client wants to hear of it and is known to refuse this content.
+		r = held.resource
+	case was:
+		return nothing, nil
+	}
+	if !force && known && held.version != "" && held.version == r.Version {
+		return nothing, nil
+	}
+	if blocked, until := t.blocked(r); blocked {
+		t.wakeAt(until)
+		return wait, nil
+	}
+	if superseded {
+		delete(sub.rejected, r.Name)
+	}
+	return send, r
+}
+
+func (t *turn) judgeAbsent(sub *subscription, name string, force bool) verdict {
+	held, known := sub.held.entries[name]
+	if known && held.holds() {
+		if !t.complete {
+			return park
+		}
+		delete(sub.rejected, name)
+		return remove
+	}
+	_, named := sub.named[name]
+	_, refused := sub.rejected[name]
+	delete(sub.rejected, name)
+	if force || refused || (named && !known) {
+		return absent
+	}
+	return nothing
+}
+
+// blocked reports whether a resource must wait for clusters it refers to: without limit for those
+// that are still to be sent, and until a time for those that the client has yet to accept.
+func (t *turn) blocked(r *Resource) (bool, time.Time) {
+	if !r.Type.awaits || !t.s.ordered() {
+		return false, time.Time{}
+	}
+	clusters := t.s.subs[clusterType.rank]
+	blocked, latest := false, time.Time{}
+	for _, ref := range r.Refs {
+		if t.owed(clusters, ref) {
+			return true, time.Time{}
+		}
+		if clusters.flight.put(ref) != nil {
+			latest = clusters.flight.at.Add(t.s.cfg.ClusterAckWait)
+			blocked = t.now.Before(latest)
+		}
+	}
+	return blocked, latest
+}
+
+// overdue is 1 when a resource goes before the client accepted a cluster it refers to.
+func (t *turn) overdue(r *Resource) int {
+	clusters := t.s.subs[clusterType.rank]
+	if r.Type.awaits && t.s.ordered() && slices.ContainsFunc(r.Refs, func(ref string) bool {
+		return clusters.flight.put(ref) != nil
+	}) {
+		return 1
+	}
+	return 0
+}
+
+// owed reports whether a resource is still to be sent: it is noted, differs from what the client has
+// and what is on the wire, and was not refused.
+func (t *turn) owed(sub *subscription, name string) bool {
+	if _, noted := sub.dirty[name]; !noted && !sub.all {
+		return false
+	}
+	r, state := t.target(sub, name)
+	if state != Present || sub.rejected[name].version == r.Version {
+		return false
+	}
+	if on := sub.flight.put(name); on != nil {
+		return on.Version != r.Version
+	}
+	return sub.held.entries[name].version != r.Version
+}
+
+// retry returns one resource that was refused together with others, to be tried alone.
+func (t *turn) retry(sub *subscription) []*Resource {
+	for len(sub.retries) > 0 {
+		name := sub.retries[0]
+		sub.retries = sub.retries[1:]
+		refused, ok := sub.rejected[name]
+		if !ok || !refused.retry {
+			continue
+		}
+		refused.retry = false
+		sub.rejected[name] = refused
+		if r, state := t.target(sub, name); state == Present && r.Version == refused.version {
+			return []*Resource{r}
+		}
+	}
+	return nil
+}
+
+func sortByName(byName map[string]*Resource) []*Resource {
+	list := make([]*Resource, 0, len(byName))
+	for _, r := range byName {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,116 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxRefusalBytes bounds what is kept of the text of a NACK.
+const maxRefusalBytes = 4 << 10
+
+// rejection is content of a name that the client refused.
+type rejection struct {
+	version string
+	// retry says that it will be sent once more, alone: it may only have been in bad company.
+	retry bool
+}
+
+// settle ends the flight by the client's answer.
+func (sub *subscription) settle(now time.Time, refusal *Refusal) {
+	f := sub.flight
+	sub.flight = nil
+	if refusal == nil {
+		sub.accept(f.batch)
+		sub.record.accepted(f, now)
+		return
+	}
+	sub.refuse(f, now, refusal)
+}
+
+// accept takes a batch as what the client holds from now on.
+func (sub *subscription) accept(b batch) {
+	for _, r := range b.puts {
+		if !sub.subscribed(r.Name) {
+			continue
+		}
+		sub.held.set(r.Name, entry{version: r.Version, resource: r})
+		if sub.rejected[r.Name].version == r.Version {
+			delete(sub.rejected, r.Name)
+		}
+	}
+	for _, name := range b.gone {
+		if sub.subscribed(name) {
+			sub.tell(name)
+		}
+	}
+}
+
+// refuse holds back what the client's text blames, or all of the response when it names nothing of
+// it, and has the rest sent again: a client that refuses a response need not have taken any of it.
+// Each refusal takes at least one resource out of what is sent, so that it ends.
+func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
+	suspects := blamed(f.puts, refusal.Message)
+	for _, r := range f.puts {
+		if !sub.subscribed(r.Name) {
+			continue
+		}
+		if _, ok := slices.BinarySearch(suspects, r.Name); !ok {
+			sub.mark(r.Name, true)
+			continue
+		}
+		sub.reject(r, len(f.puts) > 1)
+	}
+	for _, name := range f.gone {
+		switch {
+		case !sub.subscribed(name):
+		case len(f.puts) == 0: // the same removals again would be refused again
+			sub.tell(name)
+		default:
+			sub.mark(name, true)
+		}
+	}
+	sub.record.refused(f, now, refusal, suspects)
+}
+
+func (sub *subscription) reject(r *Resource, retry bool) {
+	known, again := sub.rejected[r.Name]
+	if again && sub.held.entries[r.Name].version == r.Version {
+		return // what it held was sent in place of what it refused before; that refusal stands
+	}
+	if retry && !known.retry {
+		sub.retries = append(sub.retries, r.Name)
+	}
+	if sub.rejected == nil {
+		sub.rejected = map[string]rejection{}
+	}
+	sub.rejected[r.Name] = rejection{version: r.Version, retry: retry}
+}
+
+// blamed returns the names of the resources that occur in the text, or all when none does; sorted.
+func blamed(puts []*Resource, text string) []string {
+	var all, found []string
+	for _, r := range puts {
+		all = append(all, r.Name)
+		if strings.Contains(text, r.Name) {
+			found = append(found, r.Name)
+		}
+	}
+	if len(found) == 0 {
+		return all
+	}
+	return found
+}
+
+// shorten cuts a text to n bytes at most, between two characters.
+func shorten(text string, n int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The type URLs of the resources a session serves.
+const (
+	ClusterURL  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	EndpointURL = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	ListenerURL = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	RouteURL    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+)
+
+// Type is a resource type: one row of the table below. Types are compared by pointer and never change.
+type Type struct {
+	// Name is the type in one lower-case word, such as "cluster".
+	Name string
+	// URL is the type URL of its resources.
+	URL string
+
+	// rank is the row.
+	rank int
+	// full says that a state-of-the-world response holds everything: what it omits is removed.
+	full bool
+	// wildcard says that a client can ask for all there is instead of by name.
+	wildcard bool
+	// awaits says that a resource goes out only after the clusters it refers to.
+	awaits bool
+	// after are the types whose pending updates a removal of this type lets pass first. With none,
+	// removals travel with updates.
+	after []*Type
+	// referrers are the types whose Refs are names of this type: what one of them that is still in
+	// force refers to stays.
+	referrers []*Type
+	// empty is the body that tells a state-of-the-world client that a name does not exist; nil when
+	// silence must do.
+	empty func(name string) []byte
+}
+
+// String returns the name.
+func (t *Type) String() string { return t.Name }
+
+// The order in which a turn sends updates is the order of the ranks: make before break. Removals take
+// the opposite way, from what refers to what is referred to.
+var (
+	// Clusters first: everything else refers to them. One goes when no listener and no route uses
+	// it any more, or their traffic would meet "cluster not found".
+	clusterType = &Type{
+		Name: "cluster", URL: ClusterURL, rank: 0, full: true, wildcard: true,
+		after: []*Type{listenerType, routeType}, referrers: []*Type{listenerType, routeType},
+	}
+	// Endpoints next: a new or changed cluster takes traffic only once it has them. Taking them from
+	// a cluster that is on its way out would break it before its routes have moved.
+	endpointType = &Type{
+		Name: "endpoint", URL: EndpointURL, rank: 1,
+		after: []*Type{listenerType, routeType, clusterType}, referrers: []*Type{clusterType},
+		empty: emptyAssignment,
+	}
+	// Listeners may name clusters themselves. Nothing refers to a listener, and the address of one
+	// that goes must be free for the one that takes its place in the same response.
+	listenerType = &Type{
+		Name: "listener", URL: ListenerURL, rank: 2, full: true, wildcard: true, awaits: true,
+	}
+	// Routes last: they move traffic to what came before. One goes after the listener that used it.
+	routeType = &Type{
+		Name: "route", URL: RouteURL, rank: 3, awaits: true,
+		after: []*Type{listenerType},
+	}
+)
+
+// Types returns the resource types in the order in which a turn sends them.
+func Types() []*Type {
+	return []*Type{clusterType, endpointType, listenerType, routeType}
+}
+
+// TypeByURL returns the type with the URL, and whether a session serves it.
+func TypeByURL(url string) (*Type, bool) {
+	types := Types()
+	i := slices.IndexFunc(types, func(t *Type) bool { return t.URL == url })
+	if i < 0 {
+		return nil, false
+	}
+	return types[i], true
+}
+
+// emptyAssignment is a serialized ClusterLoadAssignment with a cluster_name and no endpoints.
+func emptyAssignment(name string) []byte {
+	const clusterName = 1
+	body := protowire.AppendTag(nil, clusterName, protowire.BytesType)
+	return protowire.AppendString(body, name)
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// Resource is one encoded resource. It never changes, and all streams that hold it share it.
+type Resource struct {
+	Type *Type
+	Name string
+	// Version is a hash of the content; it must not be empty.
+	Version string
+	// Body is the serialized message: the value of the Any that carries it.
+	Body []byte
+	// Refs are what the resource needs to be sent before or with it: for a route or a listener the
+	// names of clusters, for a cluster the names of its endpoint resources (its own name when empty).
+	Refs []string
+}
+
+// refs are the names of the next type down that the resource needs.
+func (r *Resource) refs() []string {
+	if r.Type == clusterType && len(r.Refs) == 0 {
+		return []string{r.Name}
+	}
+	return r.Refs
+}
+
+// State is what the control plane knows of a name.
+type State uint8
+
+const (
+	// Unknown names are answered when they become known, and not before.
+	Unknown State = iota
+	// Present names have a resource.
+	Present
+	// Absent names are known not to exist.
+	Absent
+)
+
+// String returns the state in lower case.
+func (s State) String() string {
+	switch s {
+	case Unknown:
+		return "unknown"
+	case Present:
+		return "present"
+	case Absent:
+		return "absent"
+	}
+	return fmt.Sprintf("state(%d)", s)
+}
+
+// Offer is what the client may have at one moment: a consistent view that does not change.
+type Offer interface {
+	// Lookup returns what is known of a name; the resource is nil unless it is Present.
+	Lookup(t *Type, name string) (*Resource, State)
+	// Names returns the names a wildcard subscription stands for, sorted. It is called at most once
+	// per type and turn, and not modified.
+	Names(t *Type) []string
+	// Complete reports whether all there is to offer is in it. While it is not, nothing that the
+	// client holds is removed.
+	Complete() bool
+}
+
+// digest is a hash of a set of (name, version) pairs. It does not depend on their order, so that one
+// pair can be added or taken away without reading the others.
+type digest [2]uint64
+
+func pair(name, version string) digest {
+	sum := sha256.Sum256([]byte(name + "\x00" + version))
+	return digest{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])}
+}
+
+func (d digest) plus(other digest) digest  { return digest{d[0] + other[0], d[1] + other[1]} }
+func (d digest) minus(other digest) digest { return digest{d[0] - other[0], d[1] - other[1]} }
+
+// String returns the digest as 32 hexadecimal digits.
+func (d digest) String() string { return fmt.Sprintf("%016x%016x", d[0], d[1]) }

@@ -1,0 +1,137 @@
+package session
+
+import "slices"
+
+// subscribeSotW takes over the full list of names of a state-of-the-world message.
+func (sub *subscription) subscribeSotW(req *Request, first bool) {
+	if !first && slices.Equal(sub.listed, req.Names) {
+		return
+	}
+	sub.listed = req.Names
+	if first && req.Version != "" {
+		// The client holds something of an earlier stream and does not say what: names it lists may
+		// be among it, and of a full-state type anything.
+		sub.hold = sub.t.full
+		for _, name := range req.Names {
+			if !sub.t.full && name != wildcardName {
+				sub.held.set(name, entry{})
+			}
+		}
+	}
+	sub.everNamed = sub.everNamed || len(req.Names) > 0
+	star := slices.Contains(req.Names, wildcardName)
+	sub.setWildcard(sub.t.wildcard && (star || !sub.everNamed))
+	if first && sub.wildcard && len(req.Names) <= 1 {
+		sub.claim = req.Version
+	}
+
+	wanted := make(map[string]struct{}, len(req.Names))
+	for _, name := range req.Names {
+		if name == wildcardName {
+			continue
+		}
+		wanted[name] = struct{}{}
+		if _, ok := sub.named[name]; !ok {
+			sub.mark(name, true)
+		}
+	}
+	gone := sub.named
+	sub.named = wanted
+	for name := range gone {
+		if _, ok := wanted[name]; !ok {
+			sub.drop(name, false)
+		}
+	}
+}
+
+// subscribeDelta applies the change of a delta message.
+func (sub *subscription) subscribeDelta(req *Request, first, listsHeld bool) {
+	if first {
+		for name, version := range req.Initial {
+			if name != wildcardName {
+				sub.held.set(name, entry{version: version})
+			}
+		}
+		if sub.t.wildcard && (len(req.Subscribe) == 0 || listsHeld) {
+			sub.setWildcard(true)
+			return
+		}
+	}
+	for _, name := range req.Unsubscribe {
+		if name == wildcardName {
+			sub.setWildcard(false)
+		} else if _, ok := sub.named[name]; ok {
+			delete(sub.named, name)
+			sub.drop(name, true)
+		}
+	}
+	for _, name := range req.Subscribe {
+		if name == wildcardName {
+			sub.setWildcard(sub.t.wildcard)
+			continue
+		}
+		if sub.named == nil {
+			sub.named = map[string]struct{}{}
+		}
+		sub.named[name] = struct{}{}
+		// A name that is asked for again is sent again, the client may have forgotten it (envoy
+		// 22418). Only on a reconnect an equal version is enough.
+		sub.mark(name, !first)
+	}
+}
+
+// listsHeld reports whether the first delta message of a type asks by name for nothing but what the
+// client holds already: a wildcard spelled out by a client that knows no other way.
+func listsHeld(req *Request) bool {
+	for _, name := range req.Subscribe {
+		if _, ok := req.Initial[name]; !ok {
+			return false
+		}
+	}
+	return len(req.Initial) > 0
+}
+
+func (sub *subscription) setWildcard(on bool) {
+	if on == sub.wildcard {
+		return
+	}
+	sub.wildcard = on
+	if on {
+		sub.all, sub.answer = true, true
+		return
+	}
+	sub.answer, sub.claim = false, ""
+	for _, name := range sub.known() {
+		if _, ok := sub.named[name]; !ok {
+			sub.forget(name)
+		}
+	}
+}
+
+// known returns every name of which anything is noted.
+func (sub *subscription) known() []string {
+	var names []string
+	for name := range sub.held.entries {
+		names = append(names, name)
+	}
+	for name := range sub.rejected {
+		names = append(names, name)
+	}
+	for name := range sub.dirty {
+		names = append(names, name)
+	}
+	for name := range sub.parked {
+		names = append(names, name)
+	}
+	return names
+}
+
+// drop follows a name out of the named subscription. Under a wildcard it may be wanted still: delta
+// then asks for an answer that says so.
+func (sub *subscription) drop(name string, answer bool) {
+	if sub.wildcard {
+		sub.mark(name, answer)
+		return
+	}
+	sub.forget(name)
+}

@@ -1,0 +1,227 @@
+package session
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// turn is one look at the offer.
+type turn struct {
+	s        *Session
+	now      time.Time
+	offer    Offer
+	complete bool
+	names    map[*Type][]string
+
+	out  []Response
+	wake time.Time
+}
+
+// Turn returns what to write now, in order, and when to call again at the latest; a zero time asks
+// for no timer. It costs as much as was noted since the last turn, not as much as the client holds,
+// but for what DirtyAll, a first subscription and the full sets of the state of the world demand.
+func (s *Session) Turn(now time.Time, o Offer) ([]Response, time.Time) {
+	t := &turn{s: s, now: now, offer: o, complete: o.Complete()}
+	if t.complete && !s.complete {
+		for _, sub := range s.subs {
+			sub.unpark()
+		}
+	}
+	s.complete = t.complete
+	for _, sub := range s.subs {
+		t.update(sub)
+	}
+	for _, sub := range slices.Backward(s.subs) {
+		t.remove(sub)
+	}
+	t.wakeAt(s.Deadline())
+	return t.out, t.wake
+}
+
+func (t *turn) wakeAt(at time.Time) {
+	if at.After(t.now) && (t.wake.IsZero() || at.Before(t.wake)) {
+		t.wake = at
+	}
+}
+
+// update sends what is new or changed of a type, and what can be said to be absent.
+func (t *turn) update(sub *subscription) {
+	if !sub.asked || sub.flight != nil || (sub.hold && !t.complete) {
+		return
+	}
+	sub.hold = false
+	var names []string
+	if sub.all && sub.wildcard {
+		names = t.wildcard(sub)
+	}
+	var b batch
+	todo, waiting := sub.take(names), false
+	for _, name := range todo {
+		force := sub.dirty[name]
+		delete(sub.dirty, name)
+		verdict, r := t.judge(sub, name, force)
+		if verdict != remove {
+			delete(sub.leaving, name)
+		}
+		switch verdict {
+		case nothing:
+		case send:
+			b.puts = append(b.puts, r)
+			b.overdue += t.overdue(r)
+		case absent:
+			b.gone = append(b.gone, name)
+		case remove:
+			t.part(sub, name, &b)
+		case park:
+			sub.park(name, force)
+		case wait:
+			waiting = true
+			sub.mark(name, force)
+		}
+	}
+	if b.empty() && !sub.answer {
+		b.puts = t.retry(sub)
+	}
+	if !b.empty() || (sub.answer && !waiting) {
+		t.send(sub, b)
+	}
+}
+
+// part takes a name away from the client: at once when nothing of its kind is in the way, or else
+// when [turn.remove] finds that nothing uses it any more.
+func (t *turn) part(sub *subscription, name string, b *batch) {
+	switch {
+	case len(sub.t.after) == 0:
+		b.gone = append(b.gone, name)
+	case t.s.ordered():
+		sub.leave(name, t.now.Add(t.s.cfg.ClusterAckWait))
+	default:
+		sub.leave(name, t.now)
+	}
+}
+
+// ordered reports whether updates of this stream wait for each other: only where the client leaves
+// the choice of clusters to us.
+func (s *Session) ordered() bool { return s.subs[clusterType.rank].wildcard }
+
+// remove takes away what nothing uses any more.
+func (t *turn) remove(sub *subscription) {
+	if sub.flight != nil || len(sub.leaving) == 0 || !t.complete {
+		return
+	}
+	busy := slices.ContainsFunc(sub.t.after, func(other *Type) bool {
+		return t.s.subs[other.rank].busy() || len(t.s.subs[other.rank].leaving) > 0
+	})
+	var b batch
+	for name, latest := range sub.leaving {
+		switch {
+		case t.used(sub.t, name):
+		case busy && t.now.Before(latest):
+			t.wakeAt(latest)
+		default:
+			b.gone = append(b.gone, name)
+		}
+	}
+	if b.empty() {
+		return
+	}
+	for _, name := range b.gone {
+		delete(sub.leaving, name)
+	}
+	slices.Sort(b.gone)
+	t.send(sub, b)
+}
+
+// used reports whether something refers to the name that is to leave itself, or that stays in force
+// because the client refused what would replace it.
+func (t *turn) used(typ *Type, name string) bool {
+	for _, referrer := range typ.referrers {
+		sub := t.s.subs[referrer.rank]
+		for holder := range sub.leaving {
+			if sub.refers(holder, name) {
+				return true
+			}
+		}
+		for holder := range sub.rejected {
+			if sub.refers(holder, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refers reports whether what the client holds under a name refers to another.
+func (sub *subscription) refers(holder, name string) bool {
+	e, ok := sub.held.entries[holder]
+	if !ok || e.resource == nil {
+		return false
+	}
+	return slices.Contains(e.resource.refs(), name)
+}
+
+// send puts a batch on the wire, or settles it at once when there is nothing to say.
+func (t *turn) send(sub *subscription, b batch) {
+	f := &flight{batch: b, version: sub.held.after(b).String(), at: t.now}
+	claim := sub.claim
+	sub.claim, sub.answer = "", false
+	if claim == f.version {
+		sub.accept(b)
+		sub.record.versionAcked = claim
+		return
+	}
+	r := Response{Type: sub.t, Version: f.version, Overdue: b.overdue, controlPlane: t.s.controlPlane}
+	switch {
+	case t.s.cfg.Form == Delta:
+		r.Resources, r.Removed = b.puts, b.gone
+	case sub.t.full:
+		r.Resources = sub.world(b)
+	default:
+		r.Resources = sub.partial(b)
+		if len(r.Resources) == 0 {
+			sub.accept(b)
+			return
+		}
+	}
+	t.s.nonces++
+	r.Nonce = strconv.FormatUint(t.s.nonces, 10)
+	sub.flight, sub.nonce = f, r.Nonce
+	sub.record.sent(f, len(r.Resources))
+	t.out = append(t.out, r)
+	if sub.t == clusterType {
+		t.s.warm(b.puts)
+	}
+}
+
+// world returns all that the client holds once it accepts the batch.
+func (sub *subscription) world(b batch) []*Resource {
+	all := make(map[string]*Resource, len(sub.held.entries)+len(b.puts))
+	for name, e := range sub.held.entries {
+		if e.resource != nil {
+			all[name] = e.resource
+		}
+	}
+	for _, r := range b.puts {
+		all[r.Name] = r
+	}
+	for _, name := range b.gone {
+		delete(all, name)
+	}
+	return sortByName(all)
+}
+
+// partial returns what a state-of-the-world client is told of a type whose responses need not hold
+// everything: absence has a body, or goes unsaid.
+func (sub *subscription) partial(b batch) []*Resource {
+	all := make(map[string]*Resource, len(b.puts)+len(b.gone))
+	for _, r := range b.puts {
+		all[r.Name] = r
+	}
+	if sub.t.empty != nil {
+		for _, name := range b.gone {
+			all[name] = &Resource{Type: sub.t, Name: name, Body: sub.t.empty(name)}
+		}
+	}
+	return sortByName(all)
+}
