@@ -56,10 +56,16 @@ func (tx *Tx) Services(datacenter string, names []string, r Reading) Outcome {
 }
 
 // Instances commits all instances of a topic of kind health, connect or proxies. The store keeps the
-// instances; they must not change.
+// instances; they must not change. A topic of registrations keeps no checks: a check that flips does
+// not change what a proxy is.
 func (tx *Tx) Instances(topic Topic, instances []*Instance, r Reading) Outcome {
 	rows := make([]row, 0, len(instances))
 	for _, in := range instances {
+		if topic.Kind == TopicProxies {
+			registration := *in
+			registration.Checks = nil
+			in = &registration
+		}
 		rows = append(rows, &instanceRow{
 			Topic: topic.String(), Node: rowKey(in.Node.Node), ServiceID: rowKey(in.Service.ID),
 			Instance: in, State: Present,
