@@ -55,7 +55,7 @@ type TypeStatus struct {
 	AckedAt   *time.Time `json:"acked_at,omitempty"`
 	Responses int        `json:"responses"`
 	Nacks     int        `json:"nacks"`
-	// Nack is the last refusal still in force.
+	// Nack is the last refusal; it is in force while State is NACKED.
 	Nack *NackStatus `json:"nack,omitempty"`
 }
 

@@ -1,0 +1,68 @@
+package envoy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/catenary-mesh/catenary/snapshot"
+	"github.com/catenary-mesh/catenary/xds/session"
+)
+
+// Resource translates a product under a name and encodes it.
+func Resource(ref snapshot.Ref, product any) (*session.Resource, error) {
+	msg, refs, err := Message(ref, product)
+	if err != nil {
+		return nil, err
+	}
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", ref.Key.Product(), ref.Name, err)
+	}
+	url := "type.googleapis.com/" + string(msg.ProtoReflect().Descriptor().FullName())
+	typ, ok := session.TypeByURL(url)
+	if !ok {
+		return nil, fmt.Errorf("encode %s %s: no resource type %s", ref.Key.Product(), ref.Name, url)
+	}
+	sum := sha256.Sum256(body)
+	return &session.Resource{
+		Type: typ, Name: ref.Name, Version: hex.EncodeToString(sum[:8]), Body: body, Refs: refs,
+	}, nil
+}
+
+// Message translates a product under a name. refs are the names of the clusters that a route or
+// listener sends to, or the name of a cluster's endpoint set.
+func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, err error) {
+	switch p := product.(type) {
+	case snapshot.EndpointSet:
+		return endpoints(ref.Name, p), nil, nil
+	case snapshot.ClusterKey:
+		return cluster(p), []string{p.Endpoints}, nil
+	case snapshot.AggregateKey:
+		return aggregate(p), nil, nil
+	case snapshot.ListenerKey:
+		return httpListener(p), nil, nil
+	case snapshot.Routes:
+		switch key := p.Key.(type) {
+		case snapshot.RoutesKey:
+			msg, refs := routes(key, p)
+			return msg, refs, nil
+		case snapshot.ListenerKey:
+			msg, refs := tcpListener(key, p)
+			return msg, refs, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("translate %s %s: no translation of a %T", ref.Key.Product(), ref.Name, product)
+}
+
+// pack wraps a configuration message whose encoding cannot fail.
+func pack(m proto.Message) *anypb.Any {
+	a := &anypb.Any{}
+	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic(fmt.Sprintf("envoy: encode %T: %v", m, err)) // only invalid UTF-8 can cause it
+	}
+	return a
+}

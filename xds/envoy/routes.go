@@ -1,0 +1,128 @@
+package envoy
+
+import (
+	"math"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/snapshot"
+)
+
+// routes translates a chain into the one virtual host of its upstream. refs are the clusters it sends
+// to, each once, in order.
+func routes(k snapshot.RoutesKey, p snapshot.Routes) (*routev3.RouteConfiguration, []string) {
+	b := &routeBuilder{chain: p.Chain}
+	var list []*routev3.Route
+	switch {
+	case p.Chain == nil:
+		list = []*routev3.Route{refusal(p.Problem)}
+	default:
+		list = b.start(p.Chain.Nodes[p.Chain.StartNode])
+	}
+	slices.Sort(b.refs)
+	return &routev3.RouteConfiguration{
+		Name: k.Name,
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name: k.Name, Domains: []string{"*"}, Routes: list,
+		}},
+		// A route may arrive before Envoy has its cluster: it answers 503 until then instead of
+		// refusing the routes.
+		ValidateClusters: wrapperspb.Bool(false),
+	}, slices.Compact(b.refs)
+}
+
+// refusal answers every request with the reason why there is no chain.
+func refusal(problem string) *routev3.Route {
+	return &routev3.Route{
+		Match: anyPath(),
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: 503,
+			Body: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{
+				InlineString: "catenary: " + problem + "\n",
+			}},
+		}},
+	}
+}
+
+type routeBuilder struct {
+	chain *chain.Chain
+	refs  []string
+}
+
+func (b *routeBuilder) start(node *chain.Node) []*routev3.Route {
+	if node == nil {
+		return nil
+	}
+	if node.Type != chain.NodeRouter {
+		action := b.action(node)
+		// A resolver's request timeout holds only where the chain starts with it.
+		if node.Resolver != nil && node.Resolver.RequestTimeout > 0 {
+			action.Timeout = durationpb.New(node.Resolver.RequestTimeout)
+		}
+		return []*routev3.Route{{Match: anyPath(), Action: &routev3.Route_Route{Route: action}}}
+	}
+	list := make([]*routev3.Route, 0, len(node.Routes))
+	for _, r := range node.Routes {
+		list = append(list, b.route(r))
+	}
+	return list
+}
+
+func (b *routeBuilder) route(r *chain.Route) *routev3.Route {
+	action := b.action(b.chain.Nodes[r.NextNode])
+	out := &routev3.Route{Match: match(r.Definition), Action: &routev3.Route_Route{Route: action}}
+	if r.Definition == nil || r.Definition.Destination == nil {
+		return out
+	}
+	d := r.Definition.Destination
+	action.PrefixRewrite = d.PrefixRewrite
+	action.Timeout = timeout(d.RequestTimeout)
+	action.IdleTimeout = timeout(d.IdleTimeout)
+	action.RetryPolicy = retry(d)
+	out.RequestHeadersToAdd, out.RequestHeadersToRemove = modify(d.RequestHeaders)
+	out.ResponseHeadersToAdd, out.ResponseHeadersToRemove = modify(d.ResponseHeaders)
+	return out
+}
+
+// action sends to a splitter's weighted clusters or a resolver's one.
+func (b *routeBuilder) action(node *chain.Node) *routev3.RouteAction {
+	action := &routev3.RouteAction{}
+	if node == nil {
+		return action
+	}
+	if node.LoadBalancer != nil {
+		action.HashPolicy = hashPolicies(node.LoadBalancer)
+	}
+	if node.Type == chain.NodeSplitter {
+		action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: b.weighted(node)}
+		return action
+	}
+	name, _ := clusterOf(b.chain, node)
+	b.refs = append(b.refs, name)
+	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: name}
+	return action
+}
+
+// weighted turns percentages into weights in steps of 0.01, the finest that Consul has.
+func (b *routeBuilder) weighted(node *chain.Node) *routev3.WeightedCluster {
+	out := &routev3.WeightedCluster{}
+	for _, s := range node.Splits {
+		name, _ := clusterOf(b.chain, b.chain.Nodes[s.NextNode])
+		b.refs = append(b.refs, name)
+		w := &routev3.WeightedCluster_ClusterWeight{
+			Name:   name,
+			Weight: wrapperspb.UInt32(uint32(max(0, math.Round(float64(s.Weight)*100)))),
+		}
+		if s.Definition != nil {
+			w.RequestHeadersToAdd, w.RequestHeadersToRemove = modify(s.Definition.RequestHeaders)
+			w.ResponseHeadersToAdd, w.ResponseHeadersToRemove = modify(s.Definition.ResponseHeaders)
+		}
+		out.Clusters = append(out.Clusters, w)
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package xds
+
+import (
+	"encoding/binary"
+	"slices"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/catenary-mesh/catenary/snapshot"
+	"github.com/catenary-mesh/catenary/xds/session"
+)
+
+// variantID names a variant: one product under one name. Several variants can have the same type and
+// name; a client has at most one of them.
+type variantID uint64
+
+func (id variantID) key() []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }
+
+// root is all that is published, at one moment. It is immutable: a stream that works with one root
+// sees clusters, endpoints, listeners and routes that belong together.
+type root struct {
+	resources *iradix.Tree[*session.Resource] // by variantID
+	views     *iradix.Tree[*clientView]       // by stream ID
+}
+
+func newRoot() *root {
+	return &root{resources: iradix.New[*session.Resource](), views: iradix.New[*clientView]()}
+}
+
+// clientView is a client's plan, arranged for look-up by type and name.
+type clientView struct {
+	stream *stream
+	plan   *snapshot.Plan
+	byURL  map[string]map[string]variantID
+	names  map[string][]string // by type URL, sorted
+}
+
+func newClientView(st *stream, plan *snapshot.Plan, variants map[snapshot.Ref]*variant) *clientView {
+	v := &clientView{stream: st, plan: plan, byURL: map[string]map[string]variantID{}, names: map[string][]string{}}
+	for _, ref := range plan.Resources() {
+		url := typeOf(ref.Key).URL
+		if v.byURL[url] == nil {
+			v.byURL[url] = map[string]variantID{}
+		}
+		v.byURL[url][ref.Name] = variants[ref].id
+		v.names[url] = append(v.names[url], ref.Name)
+	}
+	for _, names := range v.names {
+		slices.Sort(names)
+	}
+	return v
+}
+
+// offer is a client's view of a root. It implements [session.Offer].
+type offer struct {
+	root *root
+	view *clientView
+}
+
+// Lookup implements [session.Offer]. A name outside a complete plan is absent; beside an incomplete
+// one it may yet come.
+func (o offer) Lookup(t *session.Type, name string) (*session.Resource, session.State) {
+	id, ok := o.view.byURL[t.URL][name]
+	if !ok {
+		if o.Complete() {
+			return nil, session.Absent
+		}
+		return nil, session.Unknown
+	}
+	if r, ok := o.root.resources.Get(id.key()); ok {
+		return r, session.Present
+	}
+	return nil, session.Unknown
+}
+
+// Names implements [session.Offer].
+func (o offer) Names(t *session.Type) []string { return o.view.names[t.URL] }
+
+// Complete implements [session.Offer].
+func (o offer) Complete() bool { return o.view.plan.Complete() }
