@@ -41,7 +41,7 @@ bin/catenary: FORCE | $(TOOLS)
 tools: consul envoy golangci-lint ## get Consul, Envoy and the linter into .tools
 
 test: consul envoy ## unit and integration tests, with the race detector, a real Consul and a real Envoy
-	$(if $(RACE),,@echo "no C compiler: the tests run without the race detector")
+	$(if $(RACE),,@echo "without the race detector, which needs a C compiler")
 	go test $(RACE) $(PKG)
 
 e2e: consul envoy ## the heavy rest: the packages that hold tests with the build tag e2e
