@@ -76,7 +76,7 @@ func effectiveWeight(outer, inner float32) float32 {
 
 // roundWeight rounds to 0.01, the resolution of Consul's weights.
 func roundWeight(w float32) float32 {
-	return float32(math.Round(float64(w)*100) / 100)
+	return float32(math.Round(float64(w*100)) / 100)
 }
 
 // checkSize refuses a chain whose splitters would have too many legs, before any is made.
