@@ -23,10 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func config() admin.Config {
 	return admin.Config{
 		Ready:     func() (bool, string) { return true, "" },
-		Proxies:   func() []xds.ProxyStatus { return nil },
+		Proxies:   func() []admin.Proxy { return nil },
 		Chain:     func(s string) admin.Chain { return admin.Chain{Chain: &chain.Chain{ServiceName: s}} },
 		Endpoints: func(s string) admin.Endpoints { return admin.Endpoints{Service: s} },
-		Problems:  func() []chain.Problem { return nil },
+		Problems:  func() []admin.Problem { return nil },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "catenary_plans_total 0\n")
 		}),
@@ -40,12 +40,14 @@ func do(h http.Handler, method, path string) (int, string) {
 }
 
 func TestAnswers(t *testing.T) {
-	two := []xds.ProxyStatus{{ID: "web-1", State: xds.StateSynced}, {ID: "ns/web", State: xds.StateNacked}}
+	two := []admin.Proxy{{ID: "web-1", State: xds.StateSynced}, {ID: "ns/web", State: xds.StateNacked}}
 	plain := config()
 	busy := config()
-	busy.Proxies = func() []xds.ProxyStatus { return two }
+	busy.Proxies = func() []admin.Proxy { return two }
 	busy.Ready = func() (bool, string) { return false, "services/dc1: not read yet" }
-	busy.Problems = func() []chain.Problem { return []chain.Problem{{Code: "CAT1", Message: "no"}} }
+	busy.Problems = func() []admin.Problem {
+		return []admin.Problem{{Problem: chain.Problem{Code: "CAT1", Message: "no"}, Chain: "api"}}
+	}
 	busy.Chain = func(string) admin.Chain {
 		return admin.Chain{Problems: []chain.Problem{{Code: "CAT1", Message: "no"}}}
 	}
@@ -132,24 +134,23 @@ func TestRunSaysWhyItCannotServe(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	store := facts.New()
-	judge := func(in *facts.Instance) (string, uint32) { return "HEALTHY " + in.Service.ID, 7 }
-	e := admin.Describe(store.View(), "dc1", "api", judge)
+	e := admin.Describe(store.View(), "dc1", "api")
 	if e.State != "unknown" || !strings.Contains(e.Reason, "followed once a client needs them") {
 		t.Errorf("a service nobody follows: %+v", e)
 	}
 	store.Commit(func(tx *facts.Tx) {
 		tx.Instances(facts.Health("dc1", "api"), []*facts.Instance{{
 			Node:    facts.Node{Node: "n1", Address: "127.0.0.1"},
-			Service: facts.Service{ID: "api-1", Service: "api", Port: 80},
-			Checks:  []facts.Check{{CheckID: "c", Status: facts.StatusPassing}},
+			Service: facts.Service{ID: "api-1", Service: "api", Port: 80, Weights: facts.Weights{Passing: 7, Warning: 2}},
+			Checks:  []facts.Check{{CheckID: "c", Status: facts.StatusWarning}},
 		}}, facts.Reading{Confirmed: true})
 	})
-	e = admin.Describe(store.View(), "dc1", "api", judge)
+	e = admin.Describe(store.View(), "dc1", "api")
 	if e.State != "present" || len(e.Instances) != 1 {
 		t.Fatalf("one instance: %+v", e)
 	}
 	in := e.Instances[0]
-	if in.Address != "127.0.0.1" || in.Port != 80 || in.Health != "HEALTHY api-1" || in.Weight != 7 || len(in.Checks) != 1 {
+	if in.Address != "127.0.0.1" || in.Port != 80 || in.Health != "HEALTHY" || in.Weight != 2 || len(in.Checks) != 1 {
 		t.Errorf("instance: %+v", in)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/snapshot"
 )
 
 // Endpoints is the instances of a service, as /api/v1/endpoints prints them.
@@ -16,8 +17,6 @@ type Endpoints struct {
 	// Reason says why the state is unknown.
 	Reason    string     `json:"reason,omitempty"`
 	Instances []Instance `json:"instances"`
-	// Failover names where requests go when no instance is healthy, in order of preference.
-	Failover []string `json:"failover,omitempty"`
 }
 
 // Instance is one instance and what clients are told of it.
@@ -27,12 +26,10 @@ type Instance struct {
 	Address string `json:"address"`
 	Port    int    `json:"port"`
 	// Health and Weight are what clients that want any usable instance are told.
-	Health string `json:"health"`
-	Weight uint32 `json:"weight"`
-	// Subsets names the resolver's subsets that the instance is in.
-	Subsets []string          `json:"subsets,omitempty"`
-	Meta    map[string]string `json:"meta,omitempty"`
-	Checks  []Check           `json:"checks,omitempty"`
+	Health string            `json:"health"`
+	Weight uint32            `json:"weight"`
+	Meta   map[string]string `json:"meta,omitempty"`
+	Checks []Check           `json:"checks,omitempty"`
 }
 
 // Check is one check of an instance.
@@ -42,11 +39,8 @@ type Check struct {
 	Status string `json:"status"`
 }
 
-// Judge says what clients are told of an instance: its health and its weight.
-type Judge func(*facts.Instance) (health string, weight uint32)
-
 // Describe tells what the facts say of a service's instances.
-func Describe(v facts.View, datacenter, service string, judge Judge) Endpoints {
+func Describe(v facts.View, datacenter, service string) Endpoints {
 	topic := facts.Health(datacenter, service)
 	list, state := v.Instances(topic)
 	e := Endpoints{Service: service, Datacenter: datacenter, State: state.String()}
@@ -54,11 +48,11 @@ func Describe(v facts.View, datacenter, service string, judge Judge) Endpoints {
 		e.Reason = why(v, topic)
 	}
 	for _, in := range list {
-		health, weight := judge(in)
+		health, weight := snapshot.Judge(in, false)
 		shown := Instance{
 			ID: in.Service.ID, Node: in.Node.Node,
 			Address: cmp.Or(in.Service.Address, in.Node.Address), Port: in.Service.Port,
-			Health: health, Weight: weight, Meta: in.Service.Meta,
+			Health: string(health), Weight: weight, Meta: in.Service.Meta,
 		}
 		for _, c := range in.Checks {
 			shown.Checks = append(shown.Checks, Check{ID: c.CheckID, Name: c.Name, Status: string(c.Status)})

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/catenary-mesh/catenary/chain"
-	"github.com/catenary-mesh/catenary/xds"
 )
 
 // routes is every path that is served. All are read with GET.
@@ -63,14 +62,14 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) proxies(w http.ResponseWriter, _ *http.Request) {
 	list := s.config.Proxies()
 	if list == nil {
-		list = []xds.ProxyStatus{}
+		list = []Proxy{}
 	}
 	answer(w, list)
 }
 
 func (s *Server) proxy(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	list := slices.DeleteFunc(slices.Clone(s.config.Proxies()), func(p xds.ProxyStatus) bool { return p.ID != id })
+	list := slices.DeleteFunc(slices.Clone(s.config.Proxies()), func(p Proxy) bool { return p.ID != id })
 	if len(list) == 0 {
 		fail(w, http.StatusNotFound, "no proxy with the ID "+id+" is connected")
 		return
@@ -97,7 +96,7 @@ func (s *Server) endpoints(w http.ResponseWriter, r *http.Request) {
 func (s *Server) problems(w http.ResponseWriter, _ *http.Request) {
 	list := s.config.Problems()
 	if list == nil {
-		list = []chain.Problem{}
+		list = []Problem{}
 	}
 	answer(w, list)
 }

@@ -18,17 +18,43 @@ type Config struct {
 	// Ready reports whether what is always followed is loaded, and if not, why.
 	Ready func() (bool, string)
 	// Proxies lists the connected clients.
-	Proxies func() []xds.ProxyStatus
+	Proxies func() []Proxy
 	// Chain compiles the chain of a service.
 	Chain func(service string) Chain
 	// Endpoints lists the instances of a service.
 	Endpoints func(service string) Endpoints
 	// Problems lists everything that is wrong with the user's configuration.
-	Problems func() []chain.Problem
+	Problems func() []Problem
 	// Metrics is the page that Prometheus reads.
 	Metrics http.Handler
 	// Debug adds the profiler's pages. They tell much and cost much: set it on loopback only.
 	Debug bool
+}
+
+// Proxy is a connected client, as /api/v1/proxies prints it.
+type Proxy = xds.ProxyStatus
+
+// Problem is one thing that is wrong, as /api/v1/problems prints it.
+type Problem struct {
+	chain.Problem
+	// Chain is the service whose chain does not compile; empty for what the source cannot read.
+	Chain string `json:",omitempty"`
+	// LastGood holds when what was there before is still served.
+	LastGood bool `json:",omitempty"`
+}
+
+// String says what is wrong, and where.
+func (p Problem) String() string {
+	text := p.Message
+	for _, where := range []string{p.Field, p.Entry, p.Origin} {
+		if where != "" {
+			text = where + ": " + text
+		}
+	}
+	if p.LastGood {
+		text += " (what was there before is still served)"
+	}
+	return text
 }
 
 // Chain is the chain of a service, as /api/v1/chains prints it.
