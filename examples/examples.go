@@ -1,0 +1,11 @@
+// Package examples holds example configurations. The shop is what `catenary demo` serves; the files
+// are written for people, and `catenary serve --from examples/shop` reads them as they are.
+package examples
+
+import "embed"
+
+// Shop is the directory shop: a service web that calls api, which is split between two versions, and
+// stock, which fails over.
+//
+//go:embed shop/*.hcl
+var Shop embed.FS

@@ -1,0 +1,7 @@
+# Everything in the shop speaks HTTP.
+
+Kind = "proxy-defaults"
+Name = "global"
+Config {
+  protocol = "http"
+}
