@@ -1,11 +1,6 @@
 package archtest
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -68,15 +63,15 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 		rows[l.pkg] = l
 	}
 	for _, p := range packages(t) {
-		row, ok := rows[p.name()]
+		row, ok := rows[p.name]
 		if !ok {
-			t.Errorf("%s has no row in layers: add one that says what it may import of the project, and why", p.name())
+			t.Errorf("%s has no row in layers: add one that says what it may import of the project, and why", p.name)
 			continue
 		}
-		for _, imported := range p.Imports {
+		for _, imported := range p.imports() {
 			name, ours := strings.CutPrefix(imported, module+"/")
 			if ours && !slices.Contains(row.may, name) && !slices.Contains(row.may, anything) {
-				t.Errorf("%s imports %s, and may import %s: %s", p.name(), name, list(row.may), row.why)
+				t.Errorf("%s imports %s, and may import %s: %s", p.name, name, list(row.may), row.why)
 			}
 		}
 	}
@@ -85,9 +80,9 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 func TestWhatIsOutsideStaysWhereItBelongs(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, c := range confined() {
-			for _, imported := range p.Imports {
-				if (imported == c.pkg || strings.HasPrefix(imported, c.pkg+"/")) && !slices.Contains(c.may, p.name()) {
-					t.Errorf("%s imports %s, which only %s may: %s", p.name(), imported, list(c.may), c.why)
+			for _, imported := range p.imports() {
+				if (imported == c.pkg || strings.HasPrefix(imported, c.pkg+"/")) && !slices.Contains(c.may, p.name) {
+					t.Errorf("%s imports %s, which only %s may: %s", p.name, imported, list(c.may), c.why)
 				}
 			}
 		}
@@ -99,41 +94,4 @@ func list(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// goPackage is a package of the project as the go command describes it, without its tests.
-type goPackage struct {
-	Dir        string
-	ImportPath string
-	GoFiles    []string
-	Imports    []string
-}
-
-func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
-
-func packages(t *testing.T) []goPackage {
-	t.Helper()
-	// From the root, wherever the test runs; -e because a package that does not compile yet is told
-	// by its own build.
-	cmd := exec.Command("go", "list", "-e", "-json=Dir,ImportPath,GoFiles,Imports", module+"/...")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, stderr.String())
-	}
-	var all []goPackage
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p goPackage
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, p)
-	}
-	if len(all) < 2 {
-		t.Fatalf("go list found %d packages; is %s still the module's path?", len(all), module)
-	}
-	return all
 }
