@@ -31,6 +31,8 @@ reached or denies access.`,
 	root.AddCommand(
 		newBootstrap(),
 		newCompletion(),
+		newEndpoints(),
+		newProxies(),
 		newVersion(),
 	)
 	return root

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/admin"
+	"github.com/catenary-mesh/catenary/xds"
+)
+
+// startAdmin starts the HTTP side of a server in which something of each kind is connected, and tells
+// the script where: $ADMIN, and $NACKED of one with a proxy that refuses.
+func startAdmin(env *testscript.Env) error {
+	synced := admin.Proxy{
+		ID: "web-proxy", Service: "web", Kind: "plain", Address: "127.0.0.1:5", Protocol: "delta",
+		Version: "1.40.0", ConnectedAt: time.Now(), State: xds.StateSynced,
+		Types: []xds.TypeStatus{
+			{Type: "cluster", State: xds.StateSynced, Resources: 2, Sent: "c1c1c1c1c1", Acked: "c1c1c1c1c1"},
+			{Type: "route", State: xds.StateSynced, Sent: "e2", Acked: "e1"},
+		},
+	}
+	nacked := admin.Proxy{
+		ID: "bad", Service: "web", State: xds.StateNacked, Reason: "listener: no such port",
+		Pending:  []xds.PendingStatus{{Upstream: "db?dc=dc2", Reason: "not read yet"}},
+		Problems: []string{"api: no such subset"},
+		Types: []xds.TypeStatus{{
+			Type: "listener", State: xds.StateNacked, Sent: "b2", Acked: "b1", Nacks: 1,
+			Nack: &xds.NackStatus{Message: "no such port", Version: "b2"},
+		}},
+	}
+	for name, list := range map[string][]admin.Proxy{"ADMIN": {synced}, "NACKED": {nacked, synced}} {
+		server := httptest.NewServer(admin.New(adminConfig(list)))
+		env.Defer(server.Close)
+		env.Setenv(name, strings.TrimPrefix(server.URL, "http://"))
+	}
+	return nil
+}
+
+func adminConfig(list []admin.Proxy) admin.Config {
+	return admin.Config{
+		Ready:    func() (bool, string) { return true, "" },
+		Proxies:  func() []admin.Proxy { return list },
+		Chain:    func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
+		Problems: func() []admin.Problem { return nil },
+		Metrics:  http.NotFoundHandler(),
+		Endpoints: func(service string) admin.Endpoints {
+			e := admin.Endpoints{Service: service, Datacenter: "dc1", State: "present"}
+			switch service {
+			case "gone":
+				e.State = "absent"
+			case "strange":
+				e.State, e.Reason = "unknown", "health/dc1/strange: not read yet"
+			case "api":
+				e.Instances = []admin.Instance{{
+					ID: "api-1", Node: "n1", Address: "127.0.0.1", Port: 80, Health: "HEALTHY", Weight: 3,
+					Meta:   map[string]string{"version": "v1"},
+					Checks: []admin.Check{{ID: "alive", Status: "passing"}},
+				}}
+			}
+			return e
+		},
+	}
+}
