@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,9 +28,14 @@ type control struct {
 	store  *facts.Store
 	server *xds.Server
 	addr   string
+	stop   func()
 }
 
 func startControl(t *testing.T, change func(*xds.Config)) *control {
+	return startControlAt(t, "127.0.0.1:0", change)
+}
+
+func startControlAt(t *testing.T, addr string, change func(*xds.Config)) *control {
 	store := facts.New()
 	cfg := xds.Config{
 		Store: store, Logger: hclog.NewNullLogger(), Metrics: metrics.New("test"),
@@ -39,7 +45,7 @@ func startControl(t *testing.T, change func(*xds.Config)) *control {
 		change(&cfg)
 	}
 	c := &control{t: t, store: store, server: xds.NewServer(cfg)}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	lis, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +56,13 @@ func startControl(t *testing.T, change func(*xds.Config)) *control {
 	ended := make(chan struct{}, 2)
 	go func() { _ = g.Serve(lis); ended <- struct{}{} }()
 	go func() { _ = c.server.Run(ctx); ended <- struct{}{} }()
-	t.Cleanup(func() {
+	c.stop = sync.OnceFunc(func() {
 		cancel()
 		g.Stop()
 		<-ended
 		<-ended
 	})
+	t.Cleanup(c.stop)
 	return c
 }
 
@@ -89,8 +96,12 @@ func at(service string, b *testenv.Backend, version string, status facts.CheckSt
 
 // envoy starts an Envoy that is a proxy of web.
 func (c *control) envoy(sotw bool, upstreams ...bootstrap.Upstream) *testenv.Envoy {
+	return c.envoyOf("web", sotw, upstreams...)
+}
+
+func (c *control) envoyOf(service string, sotw bool, upstreams ...bootstrap.Upstream) *testenv.Envoy {
 	boot, err := bootstrap.Envoy(bootstrap.EnvoyConfig{
-		Service: "web", ProxyID: "web-1", Upstreams: upstreams, GRPCAddr: c.addr,
+		Service: service, ProxyID: service + "-1", Upstreams: upstreams, GRPCAddr: c.addr,
 		AdminBind: "127.0.0.1:0", SotW: sotw,
 	})
 	if err != nil {
@@ -99,15 +110,15 @@ func (c *control) envoy(sotw bool, upstreams ...bootstrap.Upstream) *testenv.Env
 	return testenv.StartEnvoy(c.t, boot)
 }
 
-// split counts the versions that answer n requests.
-func split(t *testing.T, port, n int) map[string]int {
+// split counts the versions that answer n requests; other answers count by their status.
+func split(port, n int) map[string]int {
 	got := map[string]int{}
 	for range n {
 		code, body, err := testenv.Get(fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if code != 200 {
+		switch {
+		case err != nil:
+			body = "no answer"
+		case code != 200:
 			body = fmt.Sprint(code)
 		}
 		got[strings.TrimSpace(body)]++
@@ -125,8 +136,34 @@ func forms(t *testing.T, f func(t *testing.T, sotw bool)) {
 	}
 }
 
-func http(service string) chain.Entry {
+func httpDefaults(service string) chain.Entry {
 	return &chain.ServiceDefaults{Header: chain.Header{Name: service}, Protocol: "http"}
+}
+
+// proxy waits until a proxy is as it should be.
+func (c *control) proxy(id, state string) (found xds.ProxyStatus) {
+	c.t.Helper()
+	testenv.Eventually(c.t, 5*time.Second, func() error {
+		for _, p := range c.server.Proxies() {
+			if p.ID == id && p.State == state {
+				found = p
+				return nil
+			}
+		}
+		return fmt.Errorf("no proxy %s is %s: %+v", id, state, c.server.Proxies())
+	})
+	return found
+}
+
+// answers waits until ten requests in a row are answered as they should be.
+func answers(t *testing.T, port int, want string) {
+	t.Helper()
+	testenv.Eventually(t, 5*time.Second, func() error {
+		if got := split(port, 10); got[want] != 10 {
+			return fmt.Errorf("answered %v, want %s", got, want)
+		}
+		return nil
+	})
 }
 
 func TestEnvoyFollowsASplitAndAFlip(t *testing.T) {
@@ -134,7 +171,7 @@ func TestEnvoyFollowsASplitAndAFlip(t *testing.T) {
 		c := startControl(t, nil)
 		v1, v2 := testenv.StartBackend(t, "v1"), testenv.StartBackend(t, "v2")
 		c.load("api")
-		c.entries(chain.KindServiceDefaults, http("api"))
+		c.entries(chain.KindServiceDefaults, httpDefaults("api"))
 		c.entries(chain.KindServiceResolver, &chain.ServiceResolver{
 			Header: chain.Header{Name: "api"},
 			Subsets: map[string]chain.Subset{
@@ -152,29 +189,13 @@ func TestEnvoyFollowsASplitAndAFlip(t *testing.T) {
 
 		up := upstream(t, "api")
 		c.envoy(sotw, up).WaitReady()
-		if got := split(t, up.BindPort, 100); got["v1"] < 25 || got["v2"] < 25 {
+		if got := split(up.BindPort, 100); got["v1"] < 25 || got["v2"] < 25 {
 			t.Fatalf("50/50 answered %v", got)
 		}
 		splitTo(0, 100)
-		testenv.Eventually(t, 5*time.Second, func() error {
-			if got := split(t, up.BindPort, 10); got["v2"] != 10 {
-				return fmt.Errorf("0/100 answered %v", got)
-			}
-			return nil
-		})
+		answers(t, up.BindPort, "v2")
 		c.instances("api", at("api", v1, "v1", facts.StatusPassing), at("api", v2, "v2", facts.StatusCritical))
-		testenv.Eventually(t, 5*time.Second, func() error {
-			if got := split(t, up.BindPort, 10); got["503"] != 10 {
-				return fmt.Errorf("a critical instance answered %v", got)
-			}
-			return nil
-		})
-		testenv.Eventually(t, 5*time.Second, func() error {
-			p := c.server.Proxies()
-			if len(p) != 1 || p[0].State != xds.StateSynced {
-				return fmt.Errorf("proxies %+v", p)
-			}
-			return nil
-		})
+		answers(t, up.BindPort, "503")
+		c.proxy("web-1", xds.StateSynced)
 	})
 }

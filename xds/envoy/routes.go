@@ -18,10 +18,9 @@ import (
 func routes(k snapshot.RoutesKey, p snapshot.Routes) (*routev3.RouteConfiguration, []string) {
 	b := &routeBuilder{chain: p.Chain}
 	var list []*routev3.Route
-	switch {
-	case p.Chain == nil:
+	if p.Chain == nil {
 		list = []*routev3.Route{refusal(p.Problem)}
-	default:
+	} else {
 		list = b.start(p.Chain.Nodes[p.Chain.StartNode])
 	}
 	slices.Sort(b.refs)
