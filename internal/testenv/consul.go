@@ -127,7 +127,7 @@ func (c *Consul) logFile() string { return filepath.Join(c.dir, "consul.log") }
 
 func (c *Consul) args() []string {
 	args := []string{
-		"agent", "-node", "testenv", "-datacenter", c.datacenter, "-log-level", "info",
+		"agent", "-node", "testenv", "-datacenter", c.datacenter, "-log-level", "warn",
 		"-bind", "127.0.0.1", "-client", "127.0.0.1", "-dns-port", "-1", "-grpc-tls-port", "-1",
 		"-hcl", `performance { raft_multiplier = 1 }`,
 	}

@@ -1,0 +1,89 @@
+package consulwatch
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// Config is what a [Source] is made from. The zero value follows the Consul that the CONSUL_*
+// variables of the environment name.
+type Config struct {
+	// API is how to reach Consul and with which token; nil means [api.DefaultConfig]. Its Transport
+	// and HttpClient are ignored: connections are counted here.
+	API *api.Config
+	// Datacenter is the datacenter whose services are always followed; empty means the agent's own,
+	// which is asked for.
+	Datacenter string
+	// Logger gets what an operator should know; nil means no log.
+	Logger hclog.Logger
+	// Metrics gets every query; nil means none.
+	Metrics Metrics
+	// Limits bound what is asked of Consul; a zero field means its default.
+	Limits Limits
+}
+
+// Metrics is told of the queries to Consul. It must be safe for concurrent use.
+type Metrics interface {
+	// Query tells of one finished query for a topic of this kind; result is one of [ResultChanged],
+	// [ResultUnchanged] and [ResultFailed].
+	Query(kind facts.TopicKind, result string, took time.Duration)
+}
+
+// What became of a query.
+const (
+	ResultChanged   = "changed"
+	ResultUnchanged = "unchanged"
+	ResultFailed    = "failed"
+)
+
+// Limits bound what is asked of Consul, and how often.
+type Limits struct {
+	// Wait is how long a blocking query may wait, 5 min by default; Consul allows 10 min at most.
+	Wait time.Duration
+	// Turn is how long a query for a needed topic waits while there are more topics than
+	// connections, 2 s by default.
+	Turn time.Duration
+	// Connections is how many connections there are at most over HTTP/1.1, 64 by default and 16 at
+	// least. Consul accepts 200 from one address.
+	Connections int
+	// Linger is how long a topic is followed after the last need of it has ended, 60 s by default.
+	Linger time.Duration
+	// RetryMin and RetryMax bound the time between attempts after a failure, 250 ms and 10 s by
+	// default.
+	RetryMin, RetryMax time.Duration
+	// ConfirmMax bounds the time between attempts to confirm what a token may not see, 30 s by
+	// default; the first comes at once.
+	ConfirmMax time.Duration
+	// Pace is the least time between two queries for one topic, 20 ms by default: a lone change is
+	// read at once, and those that follow it are read together.
+	Pace time.Duration
+}
+
+const (
+	leastConnections = 16
+	// unslotted is how many connections are kept for what takes no slot: the topics that are always
+	// followed, the reading of rights, and the questions of the wiring.
+	unslotted = 8
+)
+
+func (l Limits) withDefaults() Limits {
+	l.Wait = cmp.Or(l.Wait, 5*time.Minute)
+	l.Turn = cmp.Or(l.Turn, 2*time.Second)
+	l.Connections = max(cmp.Or(l.Connections, 64), leastConnections)
+	l.Linger = cmp.Or(l.Linger, time.Minute)
+	l.RetryMin = cmp.Or(l.RetryMin, 250*time.Millisecond)
+	l.RetryMax = cmp.Or(l.RetryMax, 10*time.Second)
+	l.ConfirmMax = cmp.Or(l.ConfirmMax, 30*time.Second)
+	l.Pace = cmp.Or(l.Pace, 20*time.Millisecond)
+	return l
+}
+
+// noMetrics drops what it is told.
+type noMetrics struct{}
+
+func (noMetrics) Query(facts.TopicKind, string, time.Duration) {}

@@ -1,0 +1,169 @@
+package consulwatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// answerTime is what Consul gets to answer a query that does not wait.
+const answerTime = 30 * time.Second
+
+// query is how a topic is asked for.
+type query struct {
+	path  string
+	dc    string
+	merge bool // with central configuration
+}
+
+// queryFor is the table of how each kind of topic is asked for. dc is empty for the agent's own.
+func queryFor(topic facts.Topic, dc string) query {
+	name := topic.Name // the client escapes it
+	switch topic.Kind {
+	case facts.TopicEntries:
+		return query{path: "/v1/config/" + name, dc: dc}
+	case facts.TopicServices:
+		return query{path: "/v1/catalog/services", dc: dc}
+	case facts.TopicHealth:
+		return query{path: "/v1/health/service/" + name, dc: dc}
+	case facts.TopicConnect:
+		return query{path: "/v1/health/connect/" + name, dc: dc}
+	case facts.TopicProxies:
+		return query{path: "/v1/health/connect/" + name, dc: dc, merge: true}
+	}
+	return query{}
+}
+
+// String returns the query as an operator may repeat it.
+func (q query) String() string {
+	var params []string
+	if q.dc != "" {
+		params = append(params, "dc="+url.QueryEscape(q.dc))
+	}
+	if q.merge {
+		params = append(params, "merge-central-config")
+	}
+	if len(params) == 0 {
+		return "GET " + q.path
+	}
+	return "GET " + q.path + "?" + strings.Join(params, "&")
+}
+
+// answer is what Consul says of a topic.
+type answer struct {
+	body     json.RawMessage
+	index    uint64 // at least 1
+	backend  string
+	filtered bool // something was hidden from the token
+	took     time.Duration
+}
+
+// ask sends a query: index 0 reads at once from the leader, another waits for something newer.
+func (s *Source) ask(ctx context.Context, q query, index uint64, wait time.Duration) (answer, error) {
+	opts := &api.QueryOptions{Datacenter: q.dc, MergeCentralConfig: q.merge}
+	limit := answerTime
+	if index == 0 {
+		opts.RequireConsistent = true
+	} else {
+		opts.WaitIndex, opts.WaitTime = index, wait
+		limit = wait + wait/16 + 10*time.Second // Consul adds up to a sixteenth
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	start := time.Now()
+	var a answer
+	meta, err := s.client.Raw().Query(q.path, &a.body, opts.WithContext(ctx))
+	if err != nil {
+		return answer{}, s.explain(q, err)
+	}
+	a.index, a.backend, a.filtered = max(meta.LastIndex, 1), meta.QueryBackend, meta.ResultsFilteredByACLs
+	a.took = time.Since(start)
+	return a, nil
+}
+
+// failure is why a query failed, in words that stay the same while the cause does.
+type failure struct {
+	text string
+	// server means that Consul as a whole gave no data: not only this topic is concerned.
+	server bool
+	// limited means that Consul asked for patience; what is known of the index holds.
+	limited bool
+	cause   error
+}
+
+func (f *failure) Error() string { return f.text }
+
+func (f *failure) Unwrap() error { return f.cause }
+
+// explain turns an error of the client into a failure that says what to do.
+func (s *Source) explain(q query, err error) *failure {
+	var status api.StatusError
+	if errors.As(err, &status) {
+		return explainStatus(q, status)
+	}
+	f := &failure{cause: err}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax), errors.As(err, &kind):
+		f.text = fmt.Sprintf("%s: the answer is not JSON (%v): is %s Consul's HTTP API?", q, err, s.address)
+	case errors.Is(err, context.DeadlineExceeded):
+		f.server = true
+		f.text = fmt.Sprintf("Consul at %s does not answer %s in time; trying again", s.address, q)
+	default:
+		f.server = true
+		f.text = fmt.Sprintf("Consul at %s cannot be reached (%s); trying again", s.address, rootCause(err))
+	}
+	return f
+}
+
+// explainStatus explains an answer that is not 200.
+func explainStatus(q query, status api.StatusError) *failure {
+	body := strings.TrimSpace(status.Body)
+	f := &failure{cause: status}
+	said := fmt.Sprintf("%s: Consul answered %d (%s)", q, status.Code, body)
+	switch {
+	case status.Code == http.StatusForbidden && strings.Contains(body, "ACL not found"):
+		f.server = true
+		f.text = "Consul answered 403 (ACL not found): the token does not exist, or not any more: give a valid one in CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE"
+	case status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized:
+		f.text = said + ": the token needs " + neededRights
+	case status.Code == http.StatusTooManyRequests:
+		f.server, f.limited = true, true
+		f.text = fmt.Sprintf("Consul answered 429 (%s): it limits requests or connections (limits.request_limits, limits.http_max_conns_per_client); trying again", body)
+	case strings.Contains(body, "No path to datacenter"):
+		f.text = fmt.Sprintf("%s: Consul has no path to datacenter %q: it does not exist, or is not reachable now; trying again", q, q.dc)
+	case status.Code == http.StatusServiceUnavailable, strings.Contains(body, "No cluster leader"):
+		f.server = true
+		f.text = fmt.Sprintf("Consul is not available (%d %s); trying again", status.Code, body)
+	default:
+		f.text = said + "; trying again"
+	}
+	return f
+}
+
+// neededRights are the rules that the source's token needs to see everything.
+const neededRights = `service_prefix "" { policy = "read" } and node_prefix "" { policy = "read" }`
+
+// rootCause describes a network error without what differs at each attempt, such as local ports.
+func rootCause(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Sprintf("%s: %v", op.Op, op.Err)
+	}
+	var in *url.Error
+	if errors.As(err, &in) {
+		return in.Err.Error()
+	}
+	return err.Error()
+}

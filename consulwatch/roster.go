@@ -1,0 +1,126 @@
+package consulwatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// idle is how long the roster sleeps when there is nothing to come.
+const idle = time.Hour
+
+// roster keeps the followed topics those that are wanted.
+type roster struct {
+	source *Source
+	store  *facts.Store
+	group  *sync.WaitGroup
+}
+
+// always reports whether a topic is followed without being needed.
+func (s *Source) always(topic facts.Topic) bool {
+	if topic.Kind == facts.TopicEntries {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.local != "" && topic == facts.Services(s.local)
+}
+
+// wanted returns the topics to follow: the config entries and the services of the own datacenter,
+// what is needed, and the services of each datacenter of which something is needed.
+func (r *roster) wanted() map[facts.Topic]bool {
+	wanted := map[facts.Topic]bool{}
+	for _, k := range chain.Kinds() {
+		wanted[facts.Entries(k)] = true
+	}
+	r.source.mu.Lock()
+	local := r.source.local
+	r.source.mu.Unlock()
+	if local != "" {
+		wanted[facts.Services(local)] = true
+	}
+	needs, _ := r.store.Needs()
+	for _, topic := range needs {
+		if queryFor(topic, "").path == "" {
+			continue // not a kind that Consul has
+		}
+		wanted[topic] = true
+		if topic.Datacenter != "" {
+			wanted[facts.Services(topic.Datacenter)] = true
+		}
+	}
+	return wanted
+}
+
+// reconcile starts what is wanted and not followed, ends what has lingered, and returns when it is to
+// be called again at the latest.
+func (r *roster) reconcile(ctx context.Context, now time.Time) time.Duration {
+	s, wanted := r.source, r.wanted()
+	next := idle
+	var ended []facts.Topic
+	s.mu.Lock()
+	for topic, f := range s.following {
+		switch {
+		case wanted[topic]:
+			f.until = time.Time{}
+		case f.until.IsZero():
+			f.until = now.Add(s.limits.Linger)
+			next = min(next, s.limits.Linger)
+		case now.Before(f.until):
+			next = min(next, f.until.Sub(now))
+		default:
+			ended = append(ended, topic)
+		}
+	}
+	for topic := range wanted {
+		if s.following[topic] == nil {
+			s.following[topic] = r.start(ctx, topic)
+		}
+	}
+	s.mu.Unlock()
+	r.forget(ended)
+	return next
+}
+
+func (r *roster) start(ctx context.Context, topic facts.Topic) *followed {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &followed{
+		sink:   &sink{source: r.source, store: r.store, topic: topic},
+		cancel: cancel, done: make(chan struct{}),
+	}
+	r.group.Go(func() {
+		defer close(f.done)
+		r.source.follow(ctx, f.sink)
+	})
+	return f
+}
+
+// forget ends topics and drops what is known of them, once nothing can commit to them any more.
+func (r *roster) forget(topics []facts.Topic) {
+	if len(topics) == 0 {
+		return
+	}
+	s := r.source
+	s.mu.Lock()
+	var ended []*followed
+	for _, topic := range topics {
+		ended = append(ended, s.following[topic])
+		delete(s.following, topic)
+	}
+	s.mu.Unlock()
+	for _, f := range ended {
+		f.cancel()
+	}
+	for _, f := range ended {
+		<-f.done
+		f.sink.hidden("")
+	}
+	r.store.Commit(func(tx *facts.Tx) {
+		for _, topic := range topics {
+			tx.Forget(topic)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package consulwatch
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// sink is where what is read of one topic goes: to the store, to the status, and to the log, where
+// each change of state is said once.
+type sink struct {
+	source *Source
+	store  *facts.Store
+	topic  facts.Topic
+
+	mu     sync.Mutex
+	status Status
+	warned string // the failure that was logged and is not over
+}
+
+// commit decodes an answer and commits it as a reading. The error is a failure to decode it.
+func (k *sink) commit(a answer, r facts.Reading) (facts.Outcome, error) {
+	d, err := k.decode(a)
+	if err != nil {
+		return facts.Outcome{}, err
+	}
+	var out facts.Outcome
+	k.store.Commit(func(tx *facts.Tx) {
+		out = d.put(tx, r)
+		if d.broken != "" {
+			tx.Fail(k.topic, d.broken)
+		}
+	})
+	result := ResultUnchanged
+	if out.Changed {
+		result = ResultChanged
+	}
+	k.source.metrics.Query(k.topic.Kind, result, a.took)
+	k.answered(a)
+	k.failure(d.broken)
+	return out, nil
+}
+
+// unchanged records that Consul had nothing newer.
+func (k *sink) unchanged(a answer) {
+	k.source.metrics.Query(k.topic.Kind, ResultUnchanged, a.took)
+	k.answered(a)
+}
+
+func (k *sink) answered(a answer) {
+	k.mu.Lock()
+	k.status.Index, k.status.Backend, k.status.answered = a.index, a.backend, time.Now()
+	k.mu.Unlock()
+	k.source.reached()
+}
+
+// fail records a failed attempt. Everything known of the topic stays.
+func (k *sink) fail(err error) {
+	k.source.metrics.Query(k.topic.Kind, ResultFailed, 0)
+	reason := err.Error()
+	k.store.Commit(func(tx *facts.Tx) { tx.Fail(k.topic, reason) })
+	var f *failure
+	if errors.As(err, &f) && f.server {
+		k.mu.Lock()
+		k.status.Failure = reason
+		k.mu.Unlock()
+		k.source.lost(reason) // said once for all topics
+		return
+	}
+	k.failure(reason)
+}
+
+// failure says that a topic cannot be read, and, when reason is empty, that it can be read again.
+func (k *sink) failure(reason string) {
+	k.mu.Lock()
+	k.status.Failure = reason
+	news := k.warned != reason
+	k.warned = reason
+	k.mu.Unlock()
+	switch {
+	case !news:
+	case reason == "":
+		k.source.log.Info("a topic can be read again", "topic", k.topic)
+	default:
+		k.source.log.Warn("a topic cannot be read: what is known of it stays", "topic", k.topic, "reason", reason)
+	}
+}
+
+// hidden records why a reading is not confirmed; empty means that it is.
+func (k *sink) hidden(reason string) {
+	k.mu.Lock()
+	old := k.status.Hidden
+	k.status.Hidden = reason
+	k.mu.Unlock()
+	if old != reason {
+		k.source.veil(k.topic, reason)
+	}
+}
+
+// mode records how the topic is followed now.
+func (k *sink) mode(m Mode) {
+	k.mu.Lock()
+	k.status.Mode = m
+	k.mu.Unlock()
+}
+
+// decoded is an answer made rows.
+type decoded struct {
+	put func(*facts.Tx, facts.Reading) facts.Outcome
+	// broken says what could not be made a row, while the rest could.
+	broken string
+}
+
+// decode is the table of how each kind of topic is decoded.
+func (k *sink) decode(a answer) (decoded, error) {
+	var d decoded
+	var err error
+	switch k.topic.Kind {
+	case facts.TopicEntries:
+		d, err = k.decodeEntries(a.body)
+	case facts.TopicServices:
+		var names []string
+		names, err = decodeServices(a.body)
+		d.put = func(tx *facts.Tx, r facts.Reading) facts.Outcome {
+			return tx.Services(k.topic.Datacenter, names, r)
+		}
+	case facts.TopicHealth, facts.TopicConnect, facts.TopicProxies:
+		var list []*facts.Instance
+		list, err = decodeInstances(a.body, k.topic.Kind)
+		d.put = func(tx *facts.Tx, r facts.Reading) facts.Outcome {
+			return tx.Instances(k.topic, list, r)
+		}
+	}
+	if err != nil {
+		err = &failure{
+			text:  fmt.Sprintf("Consul's answer for %s has not the shape of its API: %v; trying again", k.topic, err),
+			cause: err,
+		}
+	}
+	return d, err
+}
+
+// decodeEntries decodes a list of config entries. One that cannot be decoded must not look like one
+// that is gone: its last good form stays, and if there is none the kind counts as not fully read.
+func (k *sink) decodeEntries(body []byte) (decoded, error) {
+	kind := chain.Kind(k.topic.Name)
+	entries, broken, err := decodeEntries(body)
+	if err != nil || len(broken) == 0 {
+		return decoded{put: func(tx *facts.Tx, r facts.Reading) facts.Outcome {
+			return tx.Entries(kind, entries, r)
+		}}, err
+	}
+	view, complete := k.store.View(), true
+	for _, b := range broken {
+		if last, _ := view.Entry(kind, b.name); last != nil {
+			entries = append(entries, last)
+		} else {
+			complete = false
+		}
+	}
+	return decoded{broken: broken[0].problem, put: func(tx *facts.Tx, r facts.Reading) facts.Outcome {
+		r.Confirmed = r.Confirmed && complete
+		return tx.Entries(kind, entries, r)
+	}}, nil
+}

@@ -1,0 +1,108 @@
+package consulwatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// Source follows Consul. Create one with [New]; it may be run once.
+type Source struct {
+	// Fixed by New.
+	client     *api.Client
+	transport  *transport
+	address    string
+	datacenter string // as configured
+	limits     Limits
+	log        hclog.Logger
+	metrics    Metrics
+	rights     *rights
+	slots      *slots
+	follow     follower
+
+	recovered signal // Consul answers again
+	restored  signal // Consul may have been restored: read everything again
+
+	mu        sync.Mutex
+	following map[facts.Topic]*followed
+	local     string                 // the agent's datacenter, once known
+	away      string                 // why Consul does not answer; empty while it does
+	restore   time.Time              // when restored was last given
+	veiled    map[facts.Topic]string // of which topics something may be hidden, and why
+}
+
+// followed is a topic that is followed.
+type followed struct {
+	sink   *sink
+	cancel context.CancelFunc
+	done   chan struct{}
+	until  time.Time // when it will be forgotten; zero while it is needed
+}
+
+// New returns a source. It reads the token and TLS files and connects to nothing.
+func New(cfg Config) (*Source, error) {
+	limits := cfg.Limits.withDefaults()
+	client, transport, own, err := connect(cfg.API, limits.Connections)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{
+		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
+		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
+		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{},
+	}
+	if s.log == nil {
+		s.log = hclog.NewNullLogger()
+	}
+	if s.metrics == nil {
+		s.metrics = noMetrics{}
+	}
+	s.rights = &rights{source: s, named: own.Token != "" && own.Token != "anonymous"}
+	s.slots = newSlots(limits.Connections-unslotted, transport.multiplexed.Load)
+	transport.onProtocol = func() { s.slots.count(0) }
+	s.follow = s.followBlocking
+	return s, nil
+}
+
+// Address returns where Consul is.
+func (s *Source) Address() string { return s.address }
+
+// Run follows Consul and commits what it says to the store, until ctx ends; then it returns nil, and
+// nothing that it started goes on. It never returns because of Consul.
+func (s *Source) Run(ctx context.Context, store *facts.Store) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.transport.closeIdle()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	bell, hangUp := store.NeedsBell()
+	defer hangUp()
+	learned := make(chan struct{})
+	wg.Go(func() {
+		defer close(learned)
+		if _, err := s.Datacenter(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("the services are not followed", "reason", err)
+		}
+	})
+	r := &roster{source: s, store: store, group: &wg}
+	for {
+		next := r.reconcile(ctx, time.Now())
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-learned:
+			learned = nil
+		case <-bell:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}

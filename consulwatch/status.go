@@ -1,0 +1,63 @@
+package consulwatch
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// Mode is how a topic is followed at the moment.
+type Mode string
+
+// The modes of a topic.
+const (
+	// ModeReading asks for the whole, to know what is not there.
+	ModeReading Mode = "reading"
+	// ModeBlocking waits for a change.
+	ModeBlocking Mode = "blocking"
+	// ModeTurns waits for a change for a short while, and then for its next turn.
+	ModeTurns Mode = "taking turns"
+	// ModeRetrying waits before it tries again after a failure.
+	ModeRetrying Mode = "retrying"
+)
+
+// Status is how it is going with one topic.
+type Status struct {
+	Topic facts.Topic
+	Mode  Mode
+	// Index is Consul's index of the last answer, and Backend what answered: blocking-query or
+	// streaming.
+	Index   uint64
+	Backend string
+	// Age is how long ago Consul last answered; negative when it never did.
+	Age time.Duration
+	// Failure is why the last attempt failed; empty when it did not.
+	Failure string
+	// Hidden is why what is missing from the last reading counts as unknown; empty when it does not.
+	Hidden string
+	// Lingering means that nothing needs the topic any more.
+	Lingering bool
+
+	answered time.Time
+}
+
+// Status returns how it is going with each topic, in the order of their names.
+func (s *Source) Status() []Status {
+	s.mu.Lock()
+	list := make([]Status, 0, len(s.following))
+	for topic, f := range s.following {
+		f.sink.mu.Lock()
+		status := f.sink.status
+		f.sink.mu.Unlock()
+		status.Topic, status.Lingering, status.Age = topic, !f.until.IsZero(), -1
+		if !status.answered.IsZero() {
+			status.Age = time.Since(status.answered)
+		}
+		list = append(list, status)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b Status) int { return strings.Compare(a.Topic.String(), b.Topic.String()) })
+	return list
+}

@@ -1,0 +1,65 @@
+package consulwatch
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// transport is the connections to Consul. It sees which protocol they speak: over HTTP/2 a
+// connection carries many queries, over HTTP/1.1 one.
+type transport struct {
+	base        http.RoundTripper
+	multiplexed atomic.Bool
+	onProtocol  func() // called when multiplexed has changed
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	h2 := resp.ProtoMajor >= 2
+	if t.multiplexed.CompareAndSwap(!h2, h2) && t.onProtocol != nil {
+		t.onProtocol()
+	}
+	return resp, nil
+}
+
+// closeIdle closes the connections that no query uses.
+func (t *transport) closeIdle() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// connect makes the client, on connections of our own, and returns its configuration, completed. It
+// reads the token file, and connects to nothing.
+func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Config, error) {
+	if cfg == nil {
+		cfg = api.DefaultConfig()
+	}
+	own := *cfg
+	own.HttpClient = nil
+	own.Transport = &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        connections,
+		MaxIdleConnsPerHost: connections,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
+	}
+	client, err := api.NewClient(&own)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("consulwatch: the configuration of Consul's client: %w", err)
+	}
+	t := &transport{base: own.HttpClient.Transport}
+	own.HttpClient.Transport = t // the client shares the pointer
+	return client, t, &own, nil
+}

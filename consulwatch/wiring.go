@@ -1,0 +1,105 @@
+package consulwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Datacenter returns the datacenter whose services are followed: the configured one, else the
+// agent's own. While Consul does not answer it tries again until ctx ends.
+func (s *Source) Datacenter(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	local := s.local
+	s.mu.Unlock()
+	if local != "" {
+		return local, nil
+	}
+	err := s.insist(ctx, func() (err error) {
+		local, err = s.askDatacenter(ctx)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("consulwatch: the agent's datacenter is not known: %w", err)
+	}
+	s.mu.Lock()
+	s.local = local
+	s.mu.Unlock()
+	return local, nil
+}
+
+// askDatacenter asks the agent, and if the token may not, the catalog.
+func (s *Source) askDatacenter(ctx context.Context) (string, error) {
+	var self struct{ Config struct{ Datacenter string } }
+	err := s.once(ctx, "/v1/agent/self", &self)
+	var status api.StatusError
+	if err == nil || !errors.As(err, &status) || status.Code != http.StatusForbidden {
+		return self.Config.Datacenter, err
+	}
+	var all []string
+	if err := s.once(ctx, "/v1/catalog/datacenters", &all); err != nil {
+		return "", err
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	var servers []struct{ Datacenter string }
+	if err := s.once(ctx, "/v1/catalog/service/consul", &servers); err != nil {
+		return "", err
+	}
+	if len(servers) == 0 {
+		return "", fmt.Errorf("the token may not read /v1/agent/self, and there are several datacenters (%s): "+
+			"name the agent's with --datacenter, or give the token agent:read", strings.Join(all, ", "))
+	}
+	return servers[0].Datacenter, nil
+}
+
+// TrustDomain returns the trust domain of Consul's certificate authority, in lower case. While Consul
+// does not answer it tries again until ctx ends.
+func (s *Source) TrustDomain(ctx context.Context) (string, error) {
+	var roots struct{ TrustDomain string }
+	err := s.insist(ctx, func() error { return s.once(ctx, "/v1/connect/ca/roots", &roots) })
+	if err != nil {
+		return "", fmt.Errorf("consulwatch: the trust domain is not known: %w", err)
+	}
+	return strings.ToLower(roots.TrustDomain), nil
+}
+
+// once asks a question that is not followed.
+func (s *Source) once(ctx context.Context, path string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if _, err := s.client.Raw().Query(path, out, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+		return s.explain(query{path: path}, err)
+	}
+	s.reached()
+	return nil
+}
+
+// insist repeats a question while Consul as a whole gives no data. When ctx ends the error is why
+// Consul did not, if that was seen.
+func (s *Source) insist(ctx context.Context, ask func() error) error {
+	retry := exponential(s.limits.RetryMin, s.limits.RetryMax)
+	var last error
+	for {
+		err := ask()
+		var f *failure
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ctx.Err(), cmp.Or(last, err))
+		case !errors.As(err, &f) || !f.server:
+			return err
+		}
+		last = err
+		recovered := s.recovered.next()
+		s.lost(f.text)
+		pause(ctx, retry.NextBackOff(), recovered)
+	}
+}
