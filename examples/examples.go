@@ -4,6 +4,11 @@ package examples
 
 import "embed"
 
+// Consul is the directory consul: what to write to a Consul that catenary serve follows.
+//
+//go:embed consul/*.hcl consul/config/*.hcl
+var Consul embed.FS
+
 // Shop is the directory shop: a service web that calls api, which is split between two versions, and
 // stock, which fails over.
 //

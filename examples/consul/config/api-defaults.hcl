@@ -1,0 +1,3 @@
+Kind     = "service-defaults"
+Name     = "api"
+Protocol = "http"
