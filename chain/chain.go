@@ -5,7 +5,10 @@
 // The rules are those observed with Consul 1.22.5, Community Edition.
 package chain
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Request is what to compile.
 type Request struct {
@@ -142,4 +145,19 @@ type Problem struct {
 	Field string `json:",omitempty"`
 	// Message says what is wrong, and what to do where that is not plain.
 	Message string
+}
+
+// String returns the problem in one line: where, what, and the code to look up.
+func (p Problem) String() string {
+	var b strings.Builder
+	for _, part := range []string{p.Origin, p.Entry, p.Field} {
+		if part != "" {
+			b.WriteString(part + ": ")
+		}
+	}
+	b.WriteString(p.Message)
+	if p.Code != "" {
+		b.WriteString(" (" + p.Code + ")")
+	}
+	return b.String()
 }
