@@ -2,9 +2,9 @@ package session
 
 // entry is what the client knows of one name.
 type entry struct {
-	// version is that of what it holds; empty when that is not known, and then equal to none.
+	// version is that of what it holds; empty when that is not certain, and then equal to none.
 	version string
-	// resource is what it accepted on this stream; nil when it brought its version with it.
+	// resource is what it last accepted on this stream; nil when there is no such thing.
 	resource *Resource
 	// absent says that it was told that the name does not exist.
 	absent bool
@@ -13,12 +13,15 @@ type entry struct {
 // holds reports whether the client has a resource of that name, or may have.
 func (e entry) holds() bool { return !e.absent }
 
+// certain reports whether it is known to have one.
+func (e entry) certain() bool { return e.version != "" || e.resource != nil }
+
 // holdings is what the client knows: by its own word when the stream began, and by what it accepted
 // since. What is on the wire is not in it.
 type holdings struct {
 	entries map[string]entry
 	sum     digest
-	// count is how many names it has a resource of.
+	// count is how many names it is known to have a resource of.
 	count int
 }
 
@@ -28,7 +31,7 @@ func (h *holdings) set(name string, e entry) {
 	}
 	h.forget(name)
 	h.entries[name] = e
-	if e.holds() {
+	if e.certain() {
 		h.count++
 	}
 	h.sum = h.sum.plus(e.digest(name))
@@ -40,17 +43,25 @@ func (h *holdings) forget(name string) {
 		return
 	}
 	delete(h.entries, name)
-	if e.holds() {
+	if e.certain() {
 		h.count--
 	}
 	h.sum = h.sum.minus(e.digest(name))
 }
 
+// doubt notes that the client may have taken something of that name, or not.
+func (h *holdings) doubt(name string) {
+	h.set(name, entry{resource: h.entries[name].resource})
+}
+
 func (e entry) digest(name string) digest {
-	if e.version == "" {
-		return digest{}
+	switch {
+	case e.resource != nil: // what a full set goes on listing
+		return pair(name, e.resource.Version)
+	case e.version != "":
+		return pair(name, e.version)
 	}
-	return pair(name, e.version)
+	return digest{}
 }
 
 // after returns the digest of what the client holds once it accepts the batch.

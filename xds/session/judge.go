@@ -68,28 +68,28 @@ func (t *turn) judge(sub *subscription, name string, force bool) (verdict, *Reso
 }
 
 func (t *turn) judgePresent(sub *subscription, r *Resource, force bool) (verdict, *Resource) {
-	held, known := sub.held.entries[r.Name]
-	refused, was := sub.rejected[r.Name]
-	superseded := was && refused.version != r.Version
-	switch {
-	case superseded:
-		// Refused in company, it may have been taken all the same: what the client holds is certain
-		// only after it is sent something again.
-		force = true
-	case was && force && held.resource != nil:
-		// The client wants to hear of it and is known to refuse this content.
+	held := sub.held.entries[r.Name]
+	if refused, ok := sub.rejected[r.Name]; ok && refused.version == r.Version {
+		if refused.retry {
+			sub.queueRetry(r.Name) // it may have been unknown when its turn came
+		}
+		if !force || held.resource == nil {
+			return nothing, nil
+		}
+		// The client wants to hear of the name and is known to refuse what there is.
 		r = held.resource
-	case was:
-		return nothing, nil
 	}
-	if !force && known && held.version != "" && held.version == r.Version {
+	if held.version != "" && held.version == r.Version {
+		if force {
+			return send, r
+		}
 		return nothing, nil
 	}
 	if blocked, until := t.blocked(r); blocked {
 		t.wakeAt(until)
 		return wait, nil
 	}
-	if superseded {
+	if r != held.resource {
 		delete(sub.rejected, r.Name)
 	}
 	return send, r
@@ -97,17 +97,16 @@ func (t *turn) judgePresent(sub *subscription, r *Resource, force bool) (verdict
 
 func (t *turn) judgeAbsent(sub *subscription, name string, force bool) verdict {
 	held, known := sub.held.entries[name]
-	if known && held.holds() {
-		if !t.complete {
-			return park
-		}
-		delete(sub.rejected, name)
-		return remove
+	holds := known && held.holds()
+	if holds && !t.complete {
+		return park
 	}
-	_, named := sub.named[name]
-	_, refused := sub.rejected[name]
 	delete(sub.rejected, name)
-	if force || refused || (named && !known) {
+	_, named := sub.named[name]
+	switch {
+	case holds:
+		return remove
+	case force || (named && !known):
 		return absent
 	}
 	return nothing
@@ -134,9 +133,10 @@ func (t *turn) blocked(r *Resource) (bool, time.Time) {
 }
 
 // overdue is 1 when a resource goes before the client accepted a cluster it refers to.
-func (t *turn) overdue(r *Resource) int {
+func (t *turn) overdue(sub *subscription, r *Resource) int {
 	clusters := t.s.subs[clusterType.rank]
-	if r.Type.awaits && t.s.ordered() && slices.ContainsFunc(r.Refs, func(ref string) bool {
+	isNew := sub.held.entries[r.Name].version != r.Version
+	if isNew && sub.t.awaits && t.s.ordered() && slices.ContainsFunc(r.Refs, func(ref string) bool {
 		return clusters.flight.put(ref) != nil
 	}) {
 		return 1
@@ -162,18 +162,20 @@ func (t *turn) owed(sub *subscription, name string) bool {
 
 // retry returns one resource that was refused together with others, to be tried alone.
 func (t *turn) retry(sub *subscription) []*Resource {
-	for len(sub.retries) > 0 {
+	for ; len(sub.retries) > 0; sub.retries = sub.retries[1:] {
 		name := sub.retries[0]
-		sub.retries = sub.retries[1:]
-		refused, ok := sub.rejected[name]
-		if !ok || !refused.retry {
+		refused := sub.rejected[name]
+		r, state := t.target(sub, name)
+		if !refused.retry || state != Present || r.Version != refused.version {
 			continue
 		}
-		refused.retry = false
-		sub.rejected[name] = refused
-		if r, state := t.target(sub, name); state == Present && r.Version == refused.version {
-			return []*Resource{r}
+		if blocked, until := t.blocked(r); blocked {
+			t.wakeAt(until)
+			return nil
 		}
+		sub.rejected[name] = rejection{version: refused.version}
+		sub.retries = sub.retries[1:]
+		return []*Resource{r}
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (sub *subscription) accept(b batch) {
 }
 
 // refuse holds back what the client's text blames, or all of the response when it names nothing of
-// it, and has the rest sent again: a client that refuses a response need not have taken any of it.
+// it, and has the rest sent again: a client that refuses a response may have taken any part of it.
 // Each refusal takes at least one resource out of what is sent, so that it ends.
 func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 	suspects := blamed(f.puts, refusal.Message)
@@ -56,11 +56,12 @@ func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 		if !sub.subscribed(r.Name) {
 			continue
 		}
-		if _, ok := slices.BinarySearch(suspects, r.Name); !ok {
-			sub.mark(r.Name, true)
-			continue
+		if _, ok := slices.BinarySearch(suspects, r.Name); ok {
+			sub.reject(r, len(f.puts) > 1)
+		} else {
+			sub.mark(r.Name, false)
 		}
-		sub.reject(r, len(f.puts) > 1)
+		sub.held.doubt(r.Name)
 	}
 	for _, name := range f.gone {
 		switch {
@@ -75,12 +76,11 @@ func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 }
 
 func (sub *subscription) reject(r *Resource, retry bool) {
-	known, again := sub.rejected[r.Name]
-	if again && sub.held.entries[r.Name].version == r.Version {
+	if _, again := sub.rejected[r.Name]; again && sub.held.entries[r.Name].resource == r {
 		return // what it held was sent in place of what it refused before; that refusal stands
 	}
-	if retry && !known.retry {
-		sub.retries = append(sub.retries, r.Name)
+	if retry {
+		sub.queueRetry(r.Name)
 	}
 	if sub.rejected == nil {
 		sub.rejected = map[string]rejection{}
@@ -88,18 +88,31 @@ func (sub *subscription) reject(r *Resource, retry bool) {
 	sub.rejected[r.Name] = rejection{version: r.Version, retry: retry}
 }
 
-// blamed returns the names of the resources that occur in the text, or all when none does; sorted.
+func (sub *subscription) queueRetry(name string) {
+	if !slices.Contains(sub.retries, name) {
+		sub.retries = append(sub.retries, name)
+	}
+}
+
+// blamed returns the names of the resources that occur in the text, or all when none does; sorted. A
+// name within a longer one, such as api in v1.api, is not meant by it.
 func blamed(puts []*Resource, text string) []string {
 	var all, found []string
 	for _, r := range puts {
 		all = append(all, r.Name)
-		if strings.Contains(text, r.Name) {
-			found = append(found, r.Name)
+	}
+	longestFirst := slices.Clone(all)
+	slices.SortStableFunc(longestFirst, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range longestFirst {
+		if strings.Contains(text, name) {
+			found = append(found, name)
+			text = strings.ReplaceAll(text, name, "\x00")
 		}
 	}
 	if len(found) == 0 {
 		return all
 	}
+	slices.Sort(found)
 	return found
 }
 

@@ -112,10 +112,12 @@ func (s *Session) Request(now time.Time, req *Request) error {
 	return s.checkNames()
 }
 
-// outdated reports whether a message answers another response than the last one: a newer message
-// with all the names follows. One without a nonce, from a client that had no response yet, counts.
+// outdated reports whether a message answers another response than the last one, and nothing of it
+// counts. While the last one is unanswered the message crossed it on the way: its names count, or a
+// name that is given up and asked for again in that time would be lost (envoy 10363); the answer
+// waits for the acknowledgement. So do the names of a client that had no response yet.
 func (sub *subscription) outdated(nonce string) bool {
-	return nonce != "" && sub.nonce != "" && nonce != sub.nonce
+	return sub.flight == nil && nonce != "" && sub.nonce != "" && nonce != sub.nonce
 }
 
 func (s *Session) subscribe(sub *subscription, req *Request) {

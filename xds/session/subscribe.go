@@ -10,7 +10,8 @@ func (sub *subscription) subscribeSotW(req *Request, first bool) {
 	sub.listed = req.Names
 	if first && req.Version != "" {
 		// The client holds something of an earlier stream and does not say what: names it lists may
-		// be among it, and of a full-state type anything.
+		// be among it, and of a full-state type anything that the first full set does not have
+		// will be removed.
 		sub.hold = sub.t.full
 		for _, name := range req.Names {
 			if !sub.t.full && name != wildcardName {

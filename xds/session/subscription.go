@@ -28,7 +28,7 @@ type subscription struct {
 	leaving map[string]time.Time // to be removed, at the latest at that time
 	retries []string             // rejected names to be sent once more, alone
 	answer  bool                 // a wildcard is to be answered even by an empty response
-	hold    bool                 // nothing is sent until the offer is complete
+	hold    bool                 // a full set goes only when nothing is missing from it (SotW)
 	claim   string               // the version of what the client brought along (SotW)
 
 	// What is on the wire: at most one response. The nonce stays after it was answered.
@@ -47,6 +47,16 @@ type batch struct {
 }
 
 func (b *batch) empty() bool { return len(b.puts) == 0 && len(b.gone) == 0 }
+
+// markAll has all of the batch compared again.
+func (b *batch) markAll(sub *subscription) {
+	for _, r := range b.puts {
+		sub.mark(r.Name, false)
+	}
+	for _, name := range b.gone {
+		sub.mark(name, false)
+	}
+}
 
 // flight is a response that was not answered yet.
 type flight struct {
@@ -131,9 +141,6 @@ func (sub *subscription) take(names []string) []string {
 			sub.mark(name, false)
 		}
 		for name := range sub.held.entries {
-			sub.mark(name, false)
-		}
-		for name := range sub.rejected {
 			sub.mark(name, false)
 		}
 		for _, name := range names {

@@ -50,7 +50,6 @@ func (t *turn) update(sub *subscription) {
 	if !sub.asked || sub.flight != nil || (sub.hold && !t.complete) {
 		return
 	}
-	sub.hold = false
 	var names []string
 	if sub.all && sub.wildcard {
 		names = t.wildcard(sub)
@@ -68,7 +67,7 @@ func (t *turn) update(sub *subscription) {
 		case nothing:
 		case send:
 			b.puts = append(b.puts, r)
-			b.overdue += t.overdue(r)
+			b.overdue += t.overdue(sub, r)
 		case absent:
 			b.gone = append(b.gone, name)
 		case remove:
@@ -80,10 +79,14 @@ func (t *turn) update(sub *subscription) {
 			sub.mark(name, force)
 		}
 	}
+	if sub.hold && waiting {
+		b.markAll(sub)
+		return
+	}
 	if b.empty() && !sub.answer {
 		b.puts = t.retry(sub)
 	}
-	if !b.empty() || (sub.answer && !waiting) {
+	if !b.empty() || (sub.answer && !waiting && len(sub.leaving) == 0) {
 		t.send(sub, b)
 	}
 }
@@ -110,20 +113,26 @@ func (t *turn) remove(sub *subscription) {
 	if sub.flight != nil || len(sub.leaving) == 0 || !t.complete {
 		return
 	}
-	busy := slices.ContainsFunc(sub.t.after, func(other *Type) bool {
-		return t.s.subs[other.rank].busy() || len(t.s.subs[other.rank].leaving) > 0
-	})
+	busy, unasked := false, false
+	for _, other := range sub.t.after {
+		o := t.s.subs[other.rank]
+		busy = busy || o.busy() || len(o.leaving) > 0
+		unasked = unasked || !o.asked
+	}
 	var b batch
 	for name, latest := range sub.leaving {
 		switch {
 		case t.used(sub.t, name):
-		case busy && t.now.Before(latest):
+			sub.leaving[name] = t.now.Add(t.s.cfg.ClusterAckWait)
+		case (busy || (unasked && sub.held.entries[name].resource == nil)) && t.now.Before(latest):
+			// A client that comes back with the name may hold something that needs it, which it has
+			// yet to ask for on this stream.
 			t.wakeAt(latest)
 		default:
 			b.gone = append(b.gone, name)
 		}
 	}
-	if b.empty() {
+	if b.empty() && !sub.answer {
 		return
 	}
 	for _, name := range b.gone {
@@ -139,12 +148,12 @@ func (t *turn) used(typ *Type, name string) bool {
 	for _, referrer := range typ.referrers {
 		sub := t.s.subs[referrer.rank]
 		for holder := range sub.leaving {
-			if sub.refers(holder, name) {
+			if t.outlives(sub, holder, name) {
 				return true
 			}
 		}
 		for holder := range sub.rejected {
-			if sub.refers(holder, name) {
+			if t.outlives(sub, holder, name) {
 				return true
 			}
 		}
@@ -152,20 +161,22 @@ func (t *turn) used(typ *Type, name string) bool {
 	return false
 }
 
-// refers reports whether what the client holds under a name refers to another.
-func (sub *subscription) refers(holder, name string) bool {
-	e, ok := sub.held.entries[holder]
-	if !ok || e.resource == nil {
+// outlives reports whether what the client holds under a name refers to another, and what it is
+// offered does not.
+func (t *turn) outlives(sub *subscription, holder, name string) bool {
+	held := sub.held.entries[holder].resource
+	if held == nil || !slices.Contains(held.refs(), name) {
 		return false
 	}
-	return slices.Contains(e.resource.refs(), name)
+	r, state := t.target(sub, holder)
+	return state != Present || !slices.Contains(r.refs(), name)
 }
 
 // send puts a batch on the wire, or settles it at once when there is nothing to say.
 func (t *turn) send(sub *subscription, b batch) {
 	f := &flight{batch: b, version: sub.held.after(b).String(), at: t.now}
 	claim := sub.claim
-	sub.claim, sub.answer = "", false
+	sub.claim, sub.answer, sub.hold = "", false, false
 	if claim == f.version {
 		sub.accept(b)
 		sub.record.versionAcked = claim

@@ -1,0 +1,183 @@
+package session_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/catenary-mesh/catenary/xds/session"
+)
+
+// check holds a response against the rules, before the client sees it.
+func (m *model) check(msg *message, overdue int) {
+	if m.flights[msg.typ.Name] != nil {
+		m.fail("%s: a second response while one is unanswered", msg.typ)
+	}
+	if m.nonces[msg.nonce] {
+		m.fail("%s: nonce %s is used twice", msg.typ, msg.nonce)
+	}
+	m.nonces[msg.nonce] = true
+	m.checkNames(msg)
+	if m.timely && overdue > 0 {
+		m.fail("%s: overdue although no time passed", msg.typ)
+	}
+	m.checkNeed(msg)
+	switch msg.typ.URL {
+	case session.ClusterURL:
+		m.checkRemovedClusters(msg)
+		m.sendClusters(msg)
+	case session.ListenerURL, session.RouteURL:
+		m.checkRefs(msg)
+	}
+}
+
+func (m *model) checkNames(msg *message) {
+	h := m.peer.types[msg.typ]
+	seen := map[string]bool{}
+	for _, c := range msg.contents {
+		if seen[c.name] {
+			m.fail("%s: %s is in the response twice", msg.typ, c.name)
+		}
+		if !h.wildcard && !h.names[c.name] && m.peer.form == session.Delta {
+			m.fail("%s: %s was not asked for", msg.typ, c.name)
+		}
+		seen[c.name] = true
+	}
+	for _, name := range msg.removed {
+		if seen[name] {
+			m.fail("%s: %s is in the response twice", msg.typ, name)
+		}
+		seen[name] = true
+		if m.offer.incomplete && m.holds(msg.typ, name) {
+			m.fail("%s: %s is removed while the offer is incomplete", msg.typ, name)
+		}
+	}
+}
+
+// holds reports whether the client holds a name and has no reason to give it up.
+func (m *model) holds(t *session.Type, name string) bool {
+	c, ok := m.peer.types[t].have[name]
+	return ok && !c.absent && !m.excuses[t.Name+"/"+name]
+}
+
+// checkNeed fails when a response tells a client nothing that it does not have. After a refusal it
+// is not certain what the client has.
+func (m *model) checkNeed(msg *message) {
+	h := m.peer.types[msg.typ]
+	full := m.full(msg.typ)
+	news := full && len(msg.contents) != len(h.have) || len(msg.contents)+len(msg.removed) == 0
+	for _, c := range msg.contents {
+		key := msg.typ.Name + "/" + c.name
+		have, ok := h.have[c.name]
+		isNew := !ok || have.version != c.version || have.absent || m.excuses[key]
+		if !isNew && !full && !m.refusals {
+			m.fail("%s: %s=%s is sent again without need", msg.typ, c.name, c.version)
+		}
+		news = news || isNew
+		delete(m.excuses, key)
+		if c.bad() && h.have[c.name].version == c.version {
+			m.fail("%s: the client cannot have %s=%s", msg.typ, c.name, c.version)
+		}
+	}
+	for _, name := range msg.removed {
+		delete(m.excuses, msg.typ.Name+"/"+name)
+	}
+	if full && !news && !m.refusals && !m.anyExcuse(msg.typ) {
+		m.fail("%s: %v is sent again without need", msg.typ, msg.contents)
+	}
+}
+
+func (m *model) full(t *session.Type) bool {
+	return m.peer.form == session.SotW && (t.URL == session.ClusterURL || t.URL == session.ListenerURL)
+}
+
+func (m *model) anyExcuse(t *session.Type) bool {
+	for key := range m.excuses {
+		if _, ok := cutType(key, t); ok {
+			return true
+		}
+	}
+	return len(m.nonces) < 5 // the first response of a type, after a reconnect too
+}
+
+func (m *model) sendClusters(msg *message) {
+	listed := map[string]bool{}
+	for _, c := range msg.contents {
+		listed[c.name] = true
+		m.sent[c.name] = true
+		m.excuses["endpoint/"+c.name] = true
+	}
+	for name := range m.sent {
+		if (m.full(msg.typ) && !listed[name]) || slices.Contains(msg.removed, name) {
+			delete(m.sent, name)
+		}
+	}
+}
+
+// checkRefs: no route goes before its clusters, nor before they are accepted unless a second passed.
+func (m *model) checkRefs(msg *message) {
+	clusters := m.peer.types[clusterType()]
+	if !clusters.asked || !clusters.wildcard {
+		return
+	}
+	for _, c := range msg.contents {
+		if have := m.peer.types[msg.typ].have[c.name]; have.version == c.version {
+			continue // of an earlier stream, or in a full set
+		}
+		for _, ref := range c.refs {
+			r, state := m.offer.Lookup(clusterType(), ref)
+			if state != session.Present || contentOf(r.Body).bad() || m.refusals {
+				continue
+			}
+			if _, has := clusters.have[ref]; !m.sent[ref] && !has {
+				m.fail("%s %s goes before its cluster %s", msg.typ, c.name, ref)
+			}
+			f := m.flights["cluster"]
+			if f != nil && m.now.Sub(f.sentAt) < time.Second && m.newIn(f, ref) {
+				m.fail("%s %s does not wait for its cluster %s", msg.typ, c.name, ref)
+			}
+		}
+	}
+}
+
+func (m *model) newIn(f *message, name string) bool {
+	for _, c := range f.contents {
+		if c.name == name {
+			return m.peer.types[f.typ].have[name].version != c.version
+		}
+	}
+	return false
+}
+
+// checkRemovedClusters: while no time passes, no cluster goes that a route or listener of the client
+// refers to. In SotW a refused cluster that was never accepted can only be left out.
+func (m *model) checkRemovedClusters(msg *message) {
+	if !m.timely || m.blind || (m.refusals && m.full(msg.typ)) || !m.peer.types[msg.typ].wildcard {
+		return
+	}
+	removed := msg.removed
+	if m.full(msg.typ) {
+		for name := range m.peer.types[msg.typ].have {
+			if !slices.ContainsFunc(msg.contents, func(c content) bool { return c.name == name }) {
+				removed = append(removed, name)
+			}
+		}
+	}
+	for _, name := range removed {
+		if _, has := m.peer.types[msg.typ].have[name]; !has {
+			continue
+		}
+		for _, t := range session.Types()[2:] {
+			for holder, c := range m.peer.types[t].have {
+				if slices.Contains(c.refs, name) && m.sees(t) {
+					m.fail("cluster %s goes while %s %s refers to it", name, t, holder)
+				}
+			}
+		}
+	}
+}
+
+// sees reports whether the client can hear that a name is gone: SotW says nothing of routes
+// that are gone.
+func (m *model) sees(t *session.Type) bool {
+	return m.peer.form == session.Delta || t.URL != session.RouteURL
+}

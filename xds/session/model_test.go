@@ -1,0 +1,323 @@
+package session_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/catenary-mesh/catenary/xds/session"
+)
+
+// model drives one stream by random steps and checks every response: what a client that follows the
+// protocol ends with is what the offer says, in whatever order things happen.
+type model struct {
+	t     *testing.T
+	src   source
+	offer *offer
+	peer  *peer
+	now   time.Time
+	steps []string
+
+	versions int
+	timely   bool // time stands still: nothing may go by the clock
+	refusals bool
+	// blind: after a reconnect the server cannot know what a full set removes, nor what an old
+	// listener refers to that stays in force by a refusal.
+	blind bool
+
+	nonces  map[string]bool
+	sent    map[string]bool     // clusters sent and not removed since
+	excuses map[string]bool     // type/name that may be sent though the client has it
+	flights map[string]*message // by type
+}
+
+// source is a string of choices; when it ends all are 0.
+type source struct{ data []byte }
+
+func (s *source) next(n int) int {
+	if len(s.data) == 0 {
+		return 0
+	}
+	b := int(s.data[0])
+	s.data = s.data[1:]
+	return b % n
+}
+
+func newModel(t *testing.T, data []byte) *model {
+	m := &model{t: t, src: source{data}, offer: newOffer(), now: time.Unix(1e9, 0)}
+	form := session.Form(m.src.next(2))
+	m.timely, m.refusals = m.src.next(2) == 0, m.src.next(2) == 0
+	m.peer = newPeer(form)
+	for _, t := range session.Types() {
+		wildcard := t.URL == session.ClusterURL || t.URL == session.ListenerURL
+		m.peer.types[t].wildcard = wildcard && m.src.next(8) < 7
+	}
+	m.begin()
+	return m
+}
+
+// begin forgets what belongs to one stream.
+func (m *model) begin() {
+	m.nonces, m.sent = map[string]bool{}, map[string]bool{}
+	m.excuses, m.flights = map[string]bool{}, map[string]*message{}
+}
+
+func (m *model) note(format string, args ...any) {
+	m.steps = append(m.steps, fmt.Sprintf(format, args...))
+}
+
+func (m *model) fail(format string, args ...any) {
+	m.t.Helper()
+	steps := m.steps
+	if len(steps) > 80 {
+		steps = steps[len(steps)-80:]
+	}
+	for _, step := range steps {
+		m.t.Log(step)
+	}
+	m.t.Fatalf(format, args...)
+}
+
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.fail("refused a request: %v", err)
+	}
+}
+
+// names has one that is part of another, and one that no wildcard stands for.
+func (m *model) name() string { return []string{"aa", "bb", "cc", "bbx", "dd.x"}[m.src.next(5)] }
+
+func (m *model) typ() *session.Type { return session.Types()[m.src.next(4)] }
+
+func (m *model) run() {
+	for len(m.src.data) > 0 {
+		m.step()
+		m.turn()
+	}
+	m.settle()
+}
+
+func (m *model) step() {
+	switch m.src.next(16) {
+	case 0, 1, 2, 3:
+		m.change(m.typ(), m.name())
+	case 4:
+		m.vanish(m.typ(), m.name())
+	case 5, 6:
+		t, name := m.typ(), m.name()
+		m.note("subscribe %s %s", t, name)
+		m.excuses[t.Name+"/"+name] = true
+		m.must(m.peer.subscribe(m.now, t, name))
+	case 7:
+		t, name := m.typ(), m.name()
+		m.note("unsubscribe %s %s", t, name)
+		m.excuses[t.Name+"/"+name] = true
+		m.must(m.peer.unsubscribe(m.now, t, name))
+	case 8, 9, 10, 11:
+		m.deliver()
+	case 12:
+		m.offer.incomplete = !m.offer.incomplete
+		m.note("incomplete: %v", m.offer.incomplete)
+	case 13:
+		name := m.name()
+		m.note("unknown endpoint %s", name)
+		m.offer.unknown["endpoint/"+name] = true
+		m.dirty("endpoint/" + name)
+	case 14:
+		if !m.timely {
+			m.now = m.now.Add(300 * time.Millisecond)
+			m.note("pass 300ms")
+		}
+	case 15:
+		m.rarely()
+	}
+}
+
+func (m *model) rarely() {
+	if m.src.next(4) > 0 {
+		m.note("dirty all")
+		m.peer.s.DirtyAll()
+		return
+	}
+	m.note("reconnect")
+	m.begin()
+	for t, h := range m.peer.types {
+		for name := range h.have {
+			// A version of the state of the world does not say what the client has.
+			m.excuses[t.Name+"/"+name] = m.peer.form == session.SotW
+		}
+	}
+	m.blind = m.peer.form == session.SotW || m.refusals
+	m.must(m.peer.reconnect(m.now))
+}
+
+func (m *model) dirty(key string) {
+	for _, t := range session.Types() {
+		if rest, ok := cutType(key, t); ok {
+			m.peer.s.Dirty(t, rest)
+		}
+	}
+}
+
+func cutType(key string, t *session.Type) (string, bool) {
+	if len(key) > len(t.Name) && key[:len(t.Name)+1] == t.Name+"/" {
+		return key[len(t.Name)+1:], true
+	}
+	return "", false
+}
+
+// change puts a new version, with refs to clusters that are there.
+func (m *model) change(t *session.Type, name string) {
+	m.versions++
+	text := fmt.Sprintf("%s/%s=%d", t.Name, name, m.versions)
+	if m.refusals && m.src.next(6) == 0 {
+		text += "!"
+	}
+	if t.URL == session.RouteURL || t.URL == session.ListenerURL {
+		if clusters := m.offer.Names(clusterType()); len(clusters) > 0 {
+			text += ">" + clusters[m.src.next(len(clusters))]
+		}
+	}
+	m.note("offer %s", text)
+	m.offer.put(text)
+	m.dirty(t.Name + "/" + name)
+}
+
+// vanish takes a name away, with the routes and listeners that refer to it.
+func (m *model) vanish(t *session.Type, name string) {
+	m.note("gone %s/%s", t.Name, name)
+	delete(m.offer.resources, t.Name+"/"+name)
+	delete(m.offer.unknown, t.Name+"/"+name)
+	m.dirty(t.Name + "/" + name)
+	if t.URL != session.ClusterURL {
+		return
+	}
+	for key, r := range m.offer.resources {
+		if r.Type != t && slices.Contains(r.Refs, name) {
+			m.note("gone %s", key)
+			delete(m.offer.resources, key)
+			m.dirty(key)
+		}
+	}
+}
+
+func (m *model) deliver() {
+	if len(m.peer.wire) == 0 {
+		return
+	}
+	msg := m.peer.wire[0]
+	partly, names := m.src.next(2) == 0, m.src.next(2) == 0
+	m.note("answer %s %v -%v", msg.typ, msg.contents, msg.removed)
+	delete(m.flights, msg.typ.Name)
+	m.must(m.peer.answer(m.now, partly, names))
+}
+
+func (m *model) turn() {
+	responses, wake := m.peer.s.Turn(m.now, m.offer)
+	if !wake.IsZero() && !wake.After(m.now) {
+		m.fail("wakes at once, which is a busy loop")
+	}
+	for i := range responses {
+		msg := encode(m.peer.form, &responses[i], m.now)
+		m.note("%s: %v -%v", msg.typ, msg.contents, msg.removed)
+		m.check(msg, responses[i].Overdue)
+		m.flights[msg.typ.Name] = msg
+		m.peer.wire = append(m.peer.wire, msg)
+	}
+}
+
+// settle lets everything come to rest and compares.
+func (m *model) settle() {
+	m.note("settle")
+	m.offer.incomplete = false
+	for key := range m.offer.unknown {
+		delete(m.offer.unknown, key)
+		m.dirty(key)
+	}
+	m.turn()
+	// Removals of one kind wait for those of another, a second each at most.
+	for range 2 * len(session.Types()) {
+		for round := 0; len(m.peer.wire) > 0; round++ {
+			if round > 200 {
+				m.fail("never comes to rest")
+			}
+			m.deliver()
+			m.turn()
+		}
+		m.now = m.now.Add(time.Second)
+		m.turn()
+	}
+	for t, h := range m.peer.types {
+		if h.asked {
+			m.compare(t, h)
+		}
+	}
+}
+
+func (m *model) compare(t *session.Type, h *half) {
+	want := map[string]bool{}
+	for name := range h.names {
+		want[name] = true
+	}
+	if h.wildcard {
+		for _, name := range m.offer.Names(t) {
+			want[name] = true
+		}
+	}
+	for name := range want {
+		r, state := m.offer.Lookup(t, name)
+		have, ok := h.have[name]
+		switch {
+		case state == session.Absent && ok && !have.absent && !m.kept(t, name) && m.sees(t):
+			m.fail("%s %s: has %v, want nothing", t, name, have)
+		case state == session.Present && contentOf(r.Body).bad():
+		case state == session.Present && have.version != r.Version:
+			m.fail("%s %s: has %q, want %q", t, name, have.version, r.Version)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.have)) {
+		if !want[name] && !m.kept(t, name) {
+			m.fail("%s %s: has %v, which it is not to have", t, name, h.have[name])
+		}
+	}
+}
+
+// kept reports whether a refused resource keeps an older one in force that refers to the name.
+func (m *model) kept(t *session.Type, name string) bool {
+	if t.URL != session.ClusterURL {
+		return false
+	}
+	for _, other := range session.Types()[2:] {
+		for _, c := range m.peer.types[other].have {
+			if slices.Contains(c.refs, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func clusterType() *session.Type { return session.Types()[0] }
+
+// TestRandomStreams runs the model over many seeds.
+func TestRandomStreams(t *testing.T) {
+	seeds := 4000
+	if testing.Short() {
+		seeds = 400
+	}
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		data := make([]byte, 50+rng.IntN(1500))
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { newModel(t, data).run() })
+		if !ok {
+			return
+		}
+	}
+}
