@@ -1,0 +1,101 @@
+package entry
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+)
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
+
+func parseYAML(src []byte) ([]node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	var docs []node
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return docs, nil
+		}
+		if err != nil {
+			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+				line, _ := strconv.Atoi(m[1]) // digits, by the expression
+				return nil, syntaxf(line, "not YAML: %s", m[2])
+			}
+			return nil, syntaxf(1, "not YAML: %v", err)
+		}
+		n, err := fromYAML(&doc, 0)
+		if err != nil {
+			return nil, err
+		}
+		if n.value != nil {
+			docs = append(docs, n)
+		}
+	}
+}
+
+func fromYAML(y *yaml.Node, depth int) (node, error) {
+	if depth > maxDepth {
+		return node{}, syntaxf(y.Line, "values nest deeper than %d", maxDepth)
+	}
+	n := node{line: y.Line}
+	switch y.Kind {
+	case yaml.DocumentNode:
+		if len(y.Content) == 1 {
+			return fromYAML(y.Content[0], depth)
+		}
+		return n, nil
+	case yaml.AliasNode:
+		return node{}, syntaxf(y.Line, "anchors and aliases are not supported: write the value out")
+	case yaml.SequenceNode:
+		l := make(list, 0, len(y.Content))
+		for _, c := range y.Content {
+			item, err := fromYAML(c, depth+1)
+			if err != nil {
+				return node{}, err
+			}
+			l = append(l, item)
+		}
+		n.value = l
+	case yaml.MappingNode:
+		o := &object{}
+		for i := 0; i+1 < len(y.Content); i += 2 {
+			v, err := fromYAML(y.Content[i+1], depth+1)
+			if err != nil {
+				return node{}, err
+			}
+			o.fields = append(o.fields, field{key: y.Content[i].Value, line: y.Content[i].Line, value: v})
+		}
+		n.value = o
+	case yaml.ScalarNode:
+		n.value = yamlScalar(y)
+	}
+	return n, nil
+}
+
+func yamlScalar(y *yaml.Node) any {
+	switch y.Tag {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if err := y.Decode(&b); err == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if err := y.Decode(&i); err == nil {
+			return number(strconv.FormatInt(i, 10))
+		}
+	case "!!float":
+		var f float64
+		if err := y.Decode(&f); err == nil {
+			return number(strconv.FormatFloat(f, 'g', -1, 64))
+		}
+	}
+	return y.Value
+}

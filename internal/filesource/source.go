@@ -1,0 +1,184 @@
+// Package filesource follows a directory of files in Consul's own formats: config entries and service
+// definitions in HCL 1, JSON or YAML. What a file says is true and all there is; a change replaces
+// everything at once; a file that cannot be read keeps what was last good.
+package filesource
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+const (
+	// settle is how long changes gather: an editor writes a file in several steps.
+	settle = 50 * time.Millisecond
+	// recheck is how often the path is read again all the same: some file systems do not notify.
+	recheck = 30 * time.Second
+)
+
+// Metrics counts what the source does. Its methods are called by one goroutine.
+type Metrics interface {
+	// SourceProblems is how many problems the files have now.
+	SourceProblems(n int)
+	// SourceFailed is called when the path cannot be read.
+	SourceFailed(source string)
+}
+
+// Config is what a source needs. All fields are required.
+type Config struct {
+	// Path is a file or a directory.
+	Path       string
+	Datacenter string
+	Logger     hclog.Logger
+	Metrics    Metrics
+}
+
+// Source is a path that is followed.
+type Source struct {
+	cfg Config
+
+	mu       sync.Mutex // guards problems
+	problems []chain.Problem
+
+	// of the goroutine in Run
+	trouble string
+}
+
+// New returns a source that follows its path once Run runs.
+func New(cfg Config) *Source { return &Source{cfg: cfg} }
+
+// Problems returns what is wrong with the files now. While one is an error, the last good files are
+// served.
+func (s *Source) Problems() []chain.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.problems)
+}
+
+// Run commits the path to the store, and again whenever it changes, until ctx ends.
+func (s *Source) Run(ctx context.Context, store *facts.Store) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", s.cfg.Path, err)
+	}
+	defer watcher.Close()
+	for {
+		// The watch is set before the path is read: what changes after that rings.
+		s.watch(watcher)
+		s.load(store)
+		if !s.changed(ctx, watcher) {
+			return nil
+		}
+	}
+}
+
+// watch follows the directory that holds the files, which sees renames that a watch on a file would
+// lose with the file; for links, also the directory that they point into.
+func (s *Source) watch(w *fsnotify.Watcher) {
+	dirs := []string{filepath.Dir(s.cfg.Path)}
+	if info, err := os.Stat(s.cfg.Path); err == nil && info.IsDir() {
+		dirs = append(dirs, s.cfg.Path)
+	}
+	for _, dir := range slices.Clone(dirs) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dirs = append(dirs, real)
+		}
+	}
+	for _, dir := range dirs {
+		if err := w.Add(dir); err != nil {
+			s.cfg.Logger.Debug("a directory cannot be watched; it is read every "+recheck.String(), "path", dir, "error", err)
+		}
+	}
+}
+
+// changed waits until something may have changed; false when ctx has ended.
+func (s *Source) changed(ctx context.Context, w *fsnotify.Watcher) bool {
+	timer := time.NewTimer(recheck)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case _, open := <-w.Events:
+			if !open {
+				return false
+			}
+			timer.Reset(settle)
+		case err := <-w.Errors:
+			s.cfg.Logger.Warn("watching the files failed for a moment; they are read again", "path", s.cfg.Path, "error", err)
+			timer.Reset(settle)
+		}
+	}
+}
+
+// load reads the path and commits it, unless something is wrong with it.
+func (s *Source) load(store *facts.Store) {
+	set, problems, err := Load(s.cfg.Path)
+	if err != nil {
+		s.cfg.Metrics.SourceFailed("files")
+		problems = []chain.Problem{{Code: "CAT1900", Severity: "error", Origin: s.cfg.Path, Message: err.Error()}}
+	}
+	s.mu.Lock()
+	s.problems = problems
+	s.mu.Unlock()
+	s.cfg.Metrics.SourceProblems(len(problems))
+	s.say(problems)
+	if HasErrors(problems) {
+		if reason := first(problems); reason != "" {
+			s.fail(store, reason)
+		}
+		return
+	}
+	Commit(store, s.cfg.Datacenter, set)
+}
+
+// fail tells why nothing is known, where nothing is.
+func (s *Source) fail(store *facts.Store, reason string) {
+	store.Commit(func(tx *facts.Tx) {
+		for _, kind := range chain.Kinds() {
+			tx.Fail(facts.Entries(kind), reason)
+		}
+		tx.Fail(facts.Services(s.cfg.Datacenter), reason)
+	})
+}
+
+func first(problems []chain.Problem) string {
+	for _, p := range problems {
+		if p.Severity == "error" {
+			return p.String()
+		}
+	}
+	return ""
+}
+
+// say logs a set of problems once, not at every reading.
+func (s *Source) say(problems []chain.Problem) {
+	now := fmt.Sprint(problems)
+	if now == s.trouble || len(problems) == 0 && s.trouble == "" {
+		return
+	}
+	s.trouble = now
+	if len(problems) == 0 {
+		s.trouble = ""
+		s.cfg.Logger.Info("the files are good again", "path", s.cfg.Path)
+	}
+	for _, p := range problems {
+		if p.Severity == "error" {
+			s.cfg.Logger.Error("the files cannot be used; the last good ones stay in force", "problem", p.String())
+		} else {
+			s.cfg.Logger.Warn("something in the files is worth a look", "problem", p.String())
+		}
+	}
+}
