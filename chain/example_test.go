@@ -1,0 +1,56 @@
+package chain_test
+
+import (
+	"fmt"
+
+	"github.com/catenary-mesh/catenary/chain"
+)
+
+// A canary: one request in ten goes to the new version.
+func Example() {
+	entries := chain.NewEntrySet(
+		&chain.ProxyDefaults{
+			Header: chain.Header{Name: chain.GlobalName},
+			Config: map[string]any{"protocol": "http"},
+		},
+		&chain.ServiceResolver{
+			Header: chain.Header{Name: "api"},
+			Subsets: map[string]chain.Subset{
+				"v1": {Filter: `Service.Meta.version == "v1"`},
+				"v2": {Filter: `Service.Meta.version == "v2"`},
+			},
+		},
+		&chain.ServiceSplitter{
+			Header: chain.Header{Name: "api"},
+			Splits: []chain.ServiceSplit{
+				{Weight: 90, ServiceSubset: "v1"},
+				{Weight: 10, ServiceSubset: "v2"},
+			},
+		},
+	)
+
+	c, problems := chain.Compile(chain.Request{Service: "api", Datacenter: "dc1"}, entries)
+	if c == nil {
+		fmt.Println(problems)
+		return
+	}
+	for _, split := range c.Nodes[c.StartNode].Splits {
+		target := c.Targets[c.Nodes[split.NextNode].Resolver.Target]
+		fmt.Printf("%v%% to %s where %s\n", split.Weight, target.ID, target.Subset.Filter)
+	}
+	// Output:
+	// 90% to v1.api.default.default.dc1 where Service.Meta.version == "v1"
+	// 10% to v2.api.default.default.dc1 where Service.Meta.version == "v2"
+}
+
+// A subset that nobody defined is a problem, in Consul's words.
+func ExampleCompile_problem() {
+	entries := chain.NewEntrySet(&chain.ServiceResolver{
+		Header:   chain.Header{Name: "web", Origin: "shop.hcl:3"},
+		Redirect: &chain.Redirect{Service: "api", ServiceSubset: "v3"},
+	})
+	_, problems := chain.Compile(chain.Request{Service: "web"}, entries)
+	fmt.Println(problems[0].Message)
+	// Output:
+	// service "api" does not have a subset named "v3"
+}
