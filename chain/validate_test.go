@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,5 +178,26 @@ func TestValidateFindsAllAtOnce(t *testing.T) {
 	want := `CAT1303 DefaultSubset; CAT1312 ConnectTimeout; CAT1312 RequestTimeout; CAT1308 Failover["a"]; CAT1308 Failover["b"]; CAT1309 Failover["b"]`
 	if s := strings.Join(got, "; "); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+// TestCodesAreDocumented keeps docs/codes.md complete.
+func TestCodesAreDocumented(t *testing.T) {
+	docs, err := os.ReadFile("../docs/codes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`CAT\d{4}`)
+	documented := code.FindAllString(string(docs), -1)
+	for _, file := range []string{"codes.go", "problem.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range code.FindAllString(string(source), -1) {
+			if !slices.Contains(documented, c) {
+				t.Errorf("docs/codes.md does not explain %s", c)
+			}
+		}
 	}
 }
