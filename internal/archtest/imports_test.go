@@ -38,6 +38,7 @@ func layers() []layer {
 		{"internal/render", nil, "writers know nothing of what the values mean"},
 		{"internal/demo", []string{"examples", "internal/admin", "internal/bootstrap"}, "the demo is a user of the program: it meets the server over its ports"},
 		{"internal/archtest", nil, "rules have no code"},
+		{"internal/scenario", nil, "scenarios are files, and their tests have no code to share"},
 		{"internal/testenv", nil, "the peers at the outer ends are real, so the program is not part of them"},
 		{"examples", nil, "examples are files"},
 		{"cmd/catenary", []string{anything}, "the wiring knows everything, and nothing knows the wiring"},
