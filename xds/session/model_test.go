@@ -272,7 +272,7 @@ func (m *model) compare(t *session.Type, h *half) {
 		r, state := m.offer.Lookup(t, name)
 		have, ok := h.have[name]
 		switch {
-		case state == session.Absent && ok && !have.absent && !m.kept(t, name) && m.sees(t):
+		case state == session.Absent && ok && !have.absent && !m.kept(t) && m.sees(t):
 			m.fail("%s %s: has %v, want nothing", t, name, have)
 		case state == session.Present && contentOf(r.Body).bad():
 		case state == session.Present && have.version != r.Version:
@@ -280,22 +280,24 @@ func (m *model) compare(t *session.Type, h *half) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.have)) {
-		if !want[name] && !m.kept(t, name) {
+		if !want[name] && !m.kept(t) {
 			m.fail("%s %s: has %v, which it is not to have", t, name, h.have[name])
 		}
 	}
 }
 
-// kept reports whether a refused resource keeps an older one in force that refers to the name.
-func (m *model) kept(t *session.Type, name string) bool {
-	if t.URL != session.ClusterURL {
+// kept reports whether a refused resource may keep an older one in force, with the
+// clusters it refers to and their endpoints.
+func (m *model) kept(t *session.Type) bool {
+	if m.full(t) && m.blind && m.refusals {
+		return true // a refused first full set removes nothing, and is not sent again
+	}
+	if t.URL != session.ClusterURL && t.URL != session.EndpointURL {
 		return false
 	}
-	for _, other := range session.Types()[2:] {
-		for _, c := range m.peer.types[other].have {
-			if slices.Contains(c.refs, name) {
-				return true
-			}
+	for _, r := range m.offer.resources {
+		if contentOf(r.Body).bad() && (r.Type.URL == session.ListenerURL || r.Type.URL == session.RouteURL) {
+			return true
 		}
 	}
 	return false
