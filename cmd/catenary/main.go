@@ -16,7 +16,7 @@ func main() {
 // run is main with an exit code, so that what is deferred runs. The first signal ends the context,
 // and the verbs with it; the second ends the process.
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	root := newRoot()

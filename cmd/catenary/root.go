@@ -31,8 +31,13 @@ reached or denies access.`,
 	root.AddCommand(
 		newBootstrap(),
 		newCompletion(),
+		newDemo(),
+		newDump(),
 		newEndpoints(),
+		newJanitor(),
 		newProxies(),
+		newServe(),
+		newTranslate(),
 		newVersion(),
 	)
 	return root

@@ -43,18 +43,12 @@ type Problem struct {
 	LastGood bool `json:",omitempty"`
 }
 
-// String says what is wrong, and where.
+// String returns the problem in one line.
 func (p Problem) String() string {
-	text := p.Message
-	for _, where := range []string{p.Field, p.Entry, p.Origin} {
-		if where != "" {
-			text = where + ": " + text
-		}
-	}
 	if p.LastGood {
-		text += " (what was there before is still served)"
+		return p.Problem.String() + "; what was there before is still served"
 	}
-	return text
+	return p.Problem.String()
 }
 
 // Chain is the chain of a service, as /api/v1/chains prints it.

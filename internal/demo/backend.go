@@ -18,10 +18,10 @@ type backends struct {
 }
 
 // startBackends starts a backend for each instance, on its own port or on a free one.
-func startBackends() (*backends, error) {
+func startBackends(p ports) (*backends, error) {
 	b := &backends{ports: map[int]int{}}
 	for _, in := range instances() {
-		l, err := listen(in.port)
+		l, err := p.listen(in.port)
 		if err != nil {
 			b.close()
 			return nil, err

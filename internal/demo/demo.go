@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -37,15 +36,6 @@ type Site struct {
 	GRPC, Admin net.Listener
 }
 
-// The ports that are taken when they are free.
-const (
-	portGRPC          = 18000
-	portAdmin         = 18001
-	portEnvoyAdmin    = 19000
-	portUpstreamAPI   = 9191
-	portUpstreamStock = 9192
-)
-
 // Run runs the demo until the context, or the process that started this one, ends.
 func Run(ctx context.Context, c Config) (err error) {
 	dir, err := startJanitor(c.Janitor)
@@ -53,30 +43,40 @@ func Run(ctx context.Context, c Config) (err error) {
 		return fmt.Errorf("no place for the demo's files: %w", err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	backends, err := startBackends()
+	ports, grpc, err := choosePorts()
 	if err != nil {
 		return err
+	}
+	site := Site{Dir: filepath.Join(dir.path, "shop"), GRPC: grpc}
+	backends, err := startBackends(ports)
+	if err != nil {
+		return errors.Join(err, grpc.Close())
 	}
 	defer backends.close()
-	site := Site{Dir: filepath.Join(dir.path, "shop")}
-	if err := writeShop(site.Dir, backends.moved()); err != nil {
-		return fmt.Errorf("write the demo's files: %w", err)
+	if site.Admin, err = ports.listen(portAdmin); err != nil {
+		return errors.Join(err, grpc.Close())
 	}
-	if site.GRPC, err = listen(portGRPC); err != nil {
-		return err
+	places := places{
+		program: c.Program, dir: site.Dir, grpc: grpc.Addr().String(), admin: site.Admin.Addr().String(),
 	}
-	if site.Admin, err = listen(portAdmin); err != nil {
-		return errors.Join(err, site.GRPC.Close())
+	release, err := ports.reserve(&places)
+	if err == nil {
+		err = writeShop(site.Dir, backends.moved())
 	}
-	places, err := choosePlaces(c.Program, site)
 	if err != nil {
-		return errors.Join(err, site.GRPC.Close(), site.Admin.Close())
+		return errors.Join(fmt.Errorf("prepare the demo: %w", err), grpc.Close(), site.Admin.Close())
 	}
-	return play(ctx, c, site, places)
+	return play(ctx, c, site, stage{places, release})
+}
+
+// stage is where everything is, and what ends the reservation of Envoy's ports.
+type stage struct {
+	places
+	release func()
 }
 
 // play runs the parts until one fails or the context ends.
-func play(ctx context.Context, c Config, site Site, places places) error {
+func play(ctx context.Context, c Config, site Site, at stage) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	group, ctx := errgroup.WithContext(ctx)
@@ -84,65 +84,16 @@ func play(ctx context.Context, c Config, site Site, places places) error {
 	group.Go(func() error { endWithParent(ctx, os.Getppid, end); return nil })
 	screen := screen{
 		out: c.Out, live: isTerminal(c.Out),
-		places: places, admin: admin.NewClient(places.admin), tally: &tally{},
+		places: at.places, admin: admin.NewClient(at.admin), tally: &tally{},
 	}
 	if path, err := findEnvoy(c.Envoy); err != nil {
 		fmt.Fprintf(c.Talk, "catenary: Envoy cannot be had: %v: going on without it\n", err)
+		at.release()
 	} else {
-		screen.envoy = &envoy{path: path, file: filepath.Join(filepath.Dir(site.Dir), "envoy.json"), places: places}
+		screen.envoy = &envoy{path: path, file: filepath.Join(filepath.Dir(site.Dir), "envoy.json"), at: at}
 		group.Go(func() error { screen.envoy.run(ctx); return nil })
-		group.Go(func() error { callers(ctx, screen.tally, places); return nil })
+		group.Go(func() error { callers(ctx, screen.tally, at.places); return nil })
 	}
 	group.Go(func() error { screen.run(ctx); return nil })
 	return group.Wait()
-}
-
-// places is where everything is, each as HOST:PORT but for the first two.
-type places struct {
-	program, dir           string
-	grpc, admin            string
-	envoyAdmin, api, stock string
-}
-
-func choosePlaces(program string, site Site) (places, error) {
-	p := places{
-		program: program, dir: site.Dir,
-		grpc: site.GRPC.Addr().String(), admin: site.Admin.Addr().String(),
-	}
-	// All are held until all are chosen, so that no two are the same.
-	for _, want := range []struct {
-		port int
-		addr *string
-	}{
-		{portEnvoyAdmin, &p.envoyAdmin}, {portUpstreamAPI, &p.api}, {portUpstreamStock, &p.stock},
-	} {
-		l, err := listen(want.port)
-		if err != nil {
-			return p, err
-		}
-		defer l.Close()
-		*want.addr = l.Addr().String()
-	}
-	return p, nil
-}
-
-// listen listens on the port, or on a free one where it is taken.
-func listen(port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	if err == nil {
-		return l, nil
-	}
-	l, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return nil, fmt.Errorf("no port to listen on: %w", err)
-	}
-	return l, nil
-}
-
-const host = "127.0.0.1"
-
-func portOf(addr string) int {
-	_, port, _ := net.SplitHostPort(addr)
-	n, _ := strconv.Atoi(port) // of an address we listened on
-	return n
 }

@@ -103,7 +103,7 @@ func TestEveryInstanceOfTheShopHasABackend(t *testing.T) {
 }
 
 func TestBackendsSayWhoTheyAre(t *testing.T) {
-	b, err := startBackends()
+	b, err := startBackends(ports{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,11 +177,13 @@ func TestSummaryTells(t *testing.T) {
 func TestTerminalIsRedrawnAndPipeIsAppendedTo(t *testing.T) {
 	var live, pipe strings.Builder
 	(&screen{out: &live, live: true}).print(summary{})
-	(&screen{out: &pipe}).print(summary{})
+	appended := &screen{out: &pipe}
+	appended.print(summary{})
+	appended.print(summary{})
 	if !strings.HasPrefix(live.String(), home) || !strings.Contains(live.String(), clearLine+"\n") {
 		t.Errorf("live: %q", live.String())
 	}
-	if strings.Contains(pipe.String(), "\x1b") {
+	if strings.Contains(pipe.String(), "\x1b") || strings.Count(pipe.String(), "second terminal") != 1 {
 		t.Errorf("pipe: %q", pipe.String())
 	}
 }
@@ -225,18 +227,46 @@ func TestTailKeepsTheLastLine(t *testing.T) {
 }
 
 func TestTakenPortsAreAvoided(t *testing.T) {
-	first, err := listen(0)
+	p := ports{preferred: true}
+	first, err := p.listen(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	second, err := listen(portOf(first.Addr().String()))
+	second, err := p.listen(portOf(first.Addr().String()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer second.Close()
 	if first.Addr().String() == second.Addr().String() {
 		t.Error("one port for two")
+	}
+}
+
+func TestOnlyOneOfTwoDemosHasThePreferredPorts(t *testing.T) {
+	first, l1, err := choosePorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l1.Close()
+	second, l2, err := choosePorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l2.Close()
+	if second.preferred {
+		t.Errorf("preferred: %v and %v", first.preferred, second.preferred)
+	}
+	var a, b places
+	for at, p := range map[*places]ports{&a: first, &b: second} {
+		release, err := p.reserve(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	if a.api == b.api || a.envoyAdmin == b.envoyAdmin || a.stock == b.stock || a.api == a.stock {
+		t.Errorf("shared: %+v %+v", a, b)
 	}
 }
 

@@ -29,9 +29,9 @@ func findEnvoy(path string) (string, error) {
 
 // envoy is the proxy of the service web: a child process.
 type envoy struct {
-	path   string
-	file   string // where its bootstrap goes
-	places places
+	path string
+	file string // where its bootstrap goes
+	at   stage
 
 	mu    sync.Mutex
 	ended string // why it has; empty while it has not
@@ -59,10 +59,10 @@ func (e *envoy) run(ctx context.Context) {
 
 func (e *envoy) start(ctx context.Context) error {
 	text, err := bootstrap.Envoy(bootstrap.EnvoyConfig{
-		Service: "web", GRPCAddr: e.places.grpc, AdminBind: e.places.envoyAdmin,
+		Service: "web", GRPCAddr: e.at.grpc, AdminBind: e.at.envoyAdmin,
 		Upstreams: []bootstrap.Upstream{
-			{Service: "api", BindAddress: host, BindPort: portOf(e.places.api)},
-			{Service: "stock", BindAddress: host, BindPort: portOf(e.places.stock)},
+			{Service: "api", BindAddress: host, BindPort: portOf(e.at.api)},
+			{Service: "stock", BindAddress: host, BindPort: portOf(e.at.stock)},
 		},
 	})
 	if err != nil {
@@ -78,6 +78,7 @@ func (e *envoy) start(ctx context.Context) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 3 * time.Second
 	cmd.Stderr = &e.log
+	e.at.release()
 	return cmd.Run()
 }
 

@@ -22,6 +22,8 @@ type screen struct {
 	admin  *admin.Client
 	tally  *tally
 	envoy  *envoy // nil when there is none
+
+	helped bool
 }
 
 // How often a summary is printed: each second where it is redrawn, else less often, as each adds to
@@ -79,11 +81,13 @@ const (
 
 func (s *screen) print(now summary) {
 	text := now.String()
-	if s.live {
+	switch {
+	case s.live:
 		text = home + strings.ReplaceAll(text, "\n", clearLine+"\n") + clearBelow
-	} else {
-		text += "\n"
+	case s.helped:
+		text = now.state()
 	}
+	s.helped = true
 	_, _ = io.WriteString(s.out, text) // whoever does not read it does not want it
 }
 

@@ -22,8 +22,13 @@ type summary struct {
 	places places
 }
 
-// String is the summary as it is printed.
+// String is the whole summary.
 func (s summary) String() string {
+	return s.state() + s.help()
+}
+
+// state is the part of the summary that changes.
+func (s summary) state() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Catenary demo: web calls api and stock through Envoy. Up %s.\n\n", s.up.Truncate(time.Second))
 	s.writeCounts(&b)
@@ -31,6 +36,12 @@ func (s summary) String() string {
 	for _, p := range s.problems {
 		fmt.Fprintf(&b, "  Problem: %s\n", p)
 	}
+	return b.String()
+}
+
+// help is the part of the summary that stays.
+func (s summary) help() string {
+	var b strings.Builder
 	s.writePlaces(&b)
 	s.writeTries(&b)
 	return b.String()
@@ -62,9 +73,9 @@ func share(n, of int) string {
 
 func (s summary) writeProxies(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "  PROXY\tSTATE\tPROTOCOL\tREASON")
+	fmt.Fprintln(table, "  PROXY\tSTATE\tPROTOCOL")
 	for _, p := range s.proxies {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", p.ID, p.State, p.Protocol, p.Reason)
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", p.ID, strings.TrimSpace(p.State+" "+p.Reason), p.Protocol)
 	}
 	switch {
 	case s.trouble != "":

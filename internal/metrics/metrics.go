@@ -17,16 +17,16 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	streams        *prometheus.GaugeVec
-	responses      *prometheus.CounterVec
-	resources      *prometheus.CounterVec
-	bytes          *prometheus.CounterVec
-	nacks          *prometheus.CounterVec
-	routesWaited   prometheus.Counter
-	plans          prometheus.Counter
-	products       *prometheus.CounterVec
-	problems       *prometheus.GaugeVec
-	sourceFailures *prometheus.CounterVec
+	streams       *prometheus.GaugeVec
+	responses     *prometheus.CounterVec
+	resources     *prometheus.CounterVec
+	bytes         *prometheus.CounterVec
+	nacks         *prometheus.CounterVec
+	routesWaited  prometheus.Counter
+	plans         prometheus.Counter
+	products      *prometheus.CounterVec
+	problems      *prometheus.GaugeVec
+	sourceQueries *prometheus.CounterVec
 }
 
 // New returns metrics that all stand at zero. The version is that of the program.
@@ -51,8 +51,8 @@ func New(version string) *Metrics {
 			"Products made, by kind.", "kind"),
 		problems: gauge("problems",
 			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
-		sourceFailures: counter("source_failures_total",
-			"Failed attempts to read a source, by source.", "source"),
+		sourceQueries: counter("source_queries_total",
+			"Readings of the source that have ended, by what was read and what came of it.", "topic", "result"),
 	}
 	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	build.WithLabelValues(version, runtime.Version()).Set(1)
@@ -61,7 +61,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.problems, m.sourceFailures, build,
+		m.plans, m.products, m.problems, m.sourceQueries, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -112,8 +112,13 @@ func (m *Metrics) Problems(n int) { m.problems.WithLabelValues(OriginChains).Set
 // SourceProblems sets the number of problems that the source has now.
 func (m *Metrics) SourceProblems(n int) { m.problems.WithLabelValues(OriginSource).Set(float64(n)) }
 
-// SourceFailed counts a failed attempt to read a source.
-func (m *Metrics) SourceFailed(source string) { m.sourceFailures.WithLabelValues(source).Inc() }
+// SourceQuery counts a reading of a kind of topic that has ended with a result, such as failed.
+func (m *Metrics) SourceQuery(topic, result string) {
+	m.sourceQueries.WithLabelValues(topic, result).Inc()
+}
+
+// SourceFailed counts a source that cannot be read as a whole.
+func (m *Metrics) SourceFailed(source string) { m.SourceQuery(source, "failed") }
 
 const namespace = "catenary"
 

@@ -31,7 +31,7 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 	m.ProductMade("endpoints")
 	m.Problems(2)
 	m.SourceProblems(1)
-	m.SourceFailed("consul")
+	m.SourceQuery("health", "failed")
 	got := page(t, m)
 	for _, want := range []string{
 		`catenary_xds_streams{protocol="delta"} 1`,
@@ -44,7 +44,7 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 		`catenary_products_made_total{kind="endpoints"} 1`,
 		`catenary_problems{origin="chains"} 2`,
 		`catenary_problems{origin="source"} 1`,
-		`catenary_source_failures_total{source="consul"} 1`,
+		`catenary_source_queries_total{result="failed",topic="health"} 1`,
 		`version="1.2.3"`,
 		"go_goroutines",
 	} {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// listen opens both listeners, and warns of one that others can reach.
+func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err error) {
+	var config net.ListenConfig
+	if p.grpc, err = config.Listen(ctx, "tcp", grpcAddr); err != nil {
+		return fmt.Errorf("--grpc-addr %s: %w", grpcAddr, err)
+	}
+	if p.http, err = config.Listen(ctx, "tcp", adminAddr); err != nil {
+		return errors.Join(fmt.Errorf("--admin-addr %s: %w", adminAddr, err), p.grpc.Close())
+	}
+	if !isLoopback(p.grpc.Addr()) {
+		p.log.Warn("proxies are served without authentication to everyone who reaches this address",
+			"grpc", p.grpc.Addr().String())
+	}
+	if !isLoopback(p.http.Addr()) {
+		p.log.Warn("the HTTP side tells everyone who reaches this address what the fleet looks like",
+			"admin", p.http.Addr().String())
+	}
+	return nil
+}
+
+func isLoopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/catenary-mesh/catenary/internal/admin"
+	"github.com/catenary-mesh/catenary/internal/bootstrap"
+	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/metrics"
+	"github.com/catenary-mesh/catenary/xds"
+)
+
+func newServe() *cobra.Command {
+	var from sourceFlags
+	var grpcAddr, adminAddr, level, format string
+	var plaintextMesh bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the control plane",
+		Long: `Run the control plane: follow a source and configure the proxies that connect.
+
+The source is Consul, as the CONSUL_* variables and --consul-addr name it, or with --from a file or a
+directory of files in Consul's formats. A signal to end makes it not ready, then ends its streams, so
+that proxies go elsewhere, and then itself.`,
+		Example: "  catenary serve --from examples/shop",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(cmd.ErrOrStderr(), level, format)
+			if err != nil {
+				return err
+			}
+			p := &plane{log: log, counts: metrics.New(version), plaintextMesh: plaintextMesh}
+			if p.source, err = from.open(log, p.counts); err != nil {
+				return err
+			}
+			if err := p.listen(cmd.Context(), grpcAddr, adminAddr); err != nil {
+				return err
+			}
+			return p.run(cmd.Context())
+		},
+	}
+	from.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&grpcAddr, "grpc-addr", bootstrap.DefaultGRPCAddr, "the `address` to serve proxies at")
+	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
+	flags.BoolVar(&plaintextMesh, "experimental-plaintext-mesh", false,
+		"serve registered sidecars, in plaintext and without identity; for measuring only")
+	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
+	flags.StringVar(&format, "log-format", "text", "text or json")
+	return cmd
+}
+
+// plane is a control plane: what flows is facts, from the source into the store, and from there by the
+// xDS server to the proxies; the HTTP side looks on.
+type plane struct {
+	log           hclog.Logger
+	counts        *metrics.Metrics
+	source        source
+	plaintextMesh bool
+	grpc, http    net.Listener
+
+	// xds is nil until the source has said where it is.
+	xds atomic.Pointer[placed]
+}
+
+// placed is an xDS server, and the datacenter it is in.
+type placed struct {
+	*xds.Server
+	datacenter string
+}
+
+// run runs all parts until one fails or the context ends. Then the server is no longer ready, proxies
+// are sent elsewhere, and last of all the source and the HTTP side end.
+func (p *plane) run(ctx context.Context) error {
+	store := facts.New()
+	grpcServer := newGRPC()
+	httpServer := admin.New(p.answers(store))
+
+	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
+	running, end := context.WithCancel(failed)
+	defer end()
+	serving, drain := context.WithCancel(running)
+	defer drain()
+
+	group.Go(func() error { return p.source.run(running, store) })
+	group.Go(func() error { return httpServer.Run(running, p.http) })
+	group.Go(func() error { return p.serveProxies(serving, grpcServer, store) })
+	group.Go(func() error {
+		defer end()
+		select {
+		case <-ctx.Done():
+			p.log.Info("ending: no longer ready, sending the proxies elsewhere")
+		case <-failed.Done():
+		}
+		httpServer.Drain()
+		stopGRPC(grpcServer, drain)
+		return nil
+	})
+	return group.Wait()
+}
+
+// serveProxies serves xDS, as soon as the source has said where it is: nothing may be said to a proxy
+// before, and its connection waits until then.
+func (p *plane) serveProxies(ctx context.Context, g *grpc.Server, store *facts.Store) error {
+	place, err := p.source.place(ctx)
+	if err != nil {
+		return errors.Join(ignoreEnd(ctx, err), p.grpc.Close())
+	}
+	server := xds.NewServer(xds.Config{
+		Store: store, Logger: p.log, Metrics: p.counts, PlaintextMesh: p.plaintextMesh,
+		Datacenter: place.datacenter, TrustDomain: place.trustDomain,
+	})
+	server.Register(g)
+	p.xds.Store(&placed{server, place.datacenter})
+	p.log.Info("serving", "grpc", p.grpc.Addr().String(), "admin", p.http.Addr().String(),
+		"source", p.source.name, "datacenter", place.datacenter, "trust_domain", place.trustDomain)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Run(ctx) })
+	group.Go(func() error {
+		if err := g.Serve(p.grpc); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serve proxies on %s: %w", p.grpc.Addr(), err)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// The bounds of a connection. Clients may ask for signs of life as often as Envoy and gRPC do.
+const (
+	maxRequest     = 4 << 20
+	pingEvery      = 30 * time.Second
+	pingTimeout    = 10 * time.Second
+	leastPingEvery = 5 * time.Second
+	drainTimeout   = 5 * time.Second
+)
+
+func newGRPC() *grpc.Server {
+	return grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxRequest),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: leastPingEvery, PermitWithoutStream: true,
+		}),
+	)
+}
+
+// stopGRPC takes no more connections, has the streams ended by drain, and cuts off what has not ended
+// in time.
+func stopGRPC(g *grpc.Server, drain func()) {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		g.GracefulStop()
+	}()
+	drain()
+	timeout := time.NewTimer(drainTimeout)
+	defer timeout.Stop()
+	select {
+	case <-stopped:
+	case <-timeout.C:
+		g.Stop()
+		<-stopped
+	}
+}
+
+// answers is what the HTTP side tells.
+func (p *plane) answers(store *facts.Store) admin.Config {
+	return admin.Config{
+		Metrics: p.counts.Page(),
+		Debug:   isLoopback(p.http.Addr()),
+		Ready: func() (bool, string) {
+			x := p.xds.Load()
+			if x == nil {
+				return false, cmp.Or(failure(store.View()), p.source.name+" has not answered yet")
+			}
+			return store.View().Ready(x.datacenter)
+		},
+		Proxies: func() []admin.Proxy {
+			if x := p.xds.Load(); x != nil {
+				return x.Proxies()
+			}
+			return nil
+		},
+		Chain: func(service string) admin.Chain {
+			x := p.xds.Load()
+			if x == nil {
+				return admin.Chain{Pending: p.source.name + " has not answered yet"}
+			}
+			c := x.Chain(service, "")
+			return admin.Chain{Chain: c.Chain, Problems: c.Problems, LastGood: c.LastGood, Pending: c.Pending}
+		},
+		Endpoints: func(service string) admin.Endpoints {
+			datacenter := ""
+			if x := p.xds.Load(); x != nil {
+				datacenter = x.datacenter
+			}
+			return admin.Describe(store.View(), datacenter, service)
+		},
+		Problems: p.problems,
+	}
+}
+
+// failure is the first reason why something could not be read.
+func failure(v facts.View) string {
+	for _, t := range v.Topics() {
+		if t.Failure != "" {
+			return t.Topic.String() + ": " + t.Failure
+		}
+	}
+	return ""
+}
+
+func (p *plane) problems() []admin.Problem {
+	var list []admin.Problem
+	for _, problem := range p.source.problems() {
+		list = append(list, admin.Problem{Problem: problem})
+	}
+	x := p.xds.Load()
+	if x == nil {
+		return list
+	}
+	for _, c := range x.Problems() {
+		for _, problem := range c.Problems {
+			list = append(list, admin.Problem{Problem: problem, Chain: c.Service, LastGood: c.LastGood})
+		}
+	}
+	return list
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/consulwatch"
+	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/metrics"
+)
+
+// source is where facts come from.
+type source struct {
+	// name is how the log calls it.
+	name string
+	// run commits what there is to the store until the context ends.
+	run func(context.Context, *facts.Store) error
+	// place returns where the source is, once it is known.
+	place func(context.Context) (place, error)
+	// problems lists what the source cannot read now.
+	problems func() []chain.Problem
+}
+
+// place is what every chain is compiled for.
+type place struct{ datacenter, trustDomain string }
+
+// sourceFlags are the flags that choose a source.
+type sourceFlags struct {
+	from, consulAddr, datacenter, trustDomain string
+}
+
+func (f *sourceFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "read the file or directory `PATH` in Consul's formats instead of following Consul; - is stdin")
+	flags.StringVar(&f.consulAddr, "consul-addr", "", "the `URL` of Consul's HTTP API (default $CONSUL_HTTP_ADDR, else 127.0.0.1:8500)")
+	flags.StringVar(&f.datacenter, "datacenter", "", "the `datacenter` to be in (default that of the Consul agent; "+chain.DefaultDatacenter+" with files)")
+	flags.StringVar(&f.trustDomain, "trust-domain", "", "the `domain` that ends the names of services (default that of Consul's certificate authority; "+chain.DefaultTrustDomain+" with files)")
+	cmd.MarkFlagsMutuallyExclusive("from", "consul-addr")
+}
+
+// fixed is the place that the flags name, with the defaults of files.
+func (f *sourceFlags) fixed() place {
+	return place{
+		datacenter:  strings.ToLower(cmp.Or(f.datacenter, chain.DefaultDatacenter)),
+		trustDomain: strings.ToLower(cmp.Or(f.trustDomain, chain.DefaultTrustDomain)),
+	}
+}
+
+// open returns the source that the flags choose.
+func (f *sourceFlags) open(log hclog.Logger, counts *metrics.Metrics) (source, error) {
+	if f.from != "" {
+		return f.openFiles(log, counts)
+	}
+	return f.openConsul(log, counts)
+}
+
+func (f *sourceFlags) openConsul(log hclog.Logger, counts *metrics.Metrics) (source, error) {
+	if f.consulAddr != "" {
+		// Consul's client completes an address by other variables of its environment, such as
+		// CONSUL_HTTP_SSL; there it is found by all who use that client.
+		if err := os.Setenv("CONSUL_HTTP_ADDR", f.consulAddr); err != nil {
+			return source{}, err
+		}
+	}
+	consul, err := consulwatch.New(consulwatch.Config{
+		Datacenter: strings.ToLower(f.datacenter), Logger: log, Metrics: queries{counts},
+	})
+	if err != nil {
+		return source{}, err
+	}
+	return source{
+		name:     "Consul at " + consul.Address(),
+		run:      consul.Run,
+		problems: func() []chain.Problem { return nil },
+		place: func(ctx context.Context) (place, error) {
+			p := place{trustDomain: strings.ToLower(f.trustDomain)}
+			var err error
+			if p.datacenter, err = consul.Datacenter(ctx); err == nil && p.trustDomain == "" {
+				p.trustDomain, err = consul.TrustDomain(ctx)
+			}
+			if err != nil {
+				return place{}, unreachable(err)
+			}
+			return p, nil
+		},
+	}, nil
+}
+
+// queries counts the queries to Consul.
+type queries struct{ *metrics.Metrics }
+
+// Query implements consulwatch.Metrics.
+func (q queries) Query(kind facts.TopicKind, result string, _ time.Duration) {
+	q.SourceQuery(string(kind), result)
+}
