@@ -5,57 +5,61 @@ import (
 	"fmt"
 
 	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/entry"
 )
 
-// undecoded is a config entry that Consul has and that cannot be decoded here.
-type undecoded struct{ name, problem string }
+// entryList is the config entries of a kind.
+type entryList struct {
+	entries []chain.Entry
+	// broken are those that Consul has and that cannot be decoded here.
+	broken []brokenEntry
+	// warnings tell of what was passed over, such as fields of a newer Consul.
+	warnings []string
+}
+
+type brokenEntry struct{ name, problem string }
 
 // decodeEntries decodes the list of config entries of a kind. The error means that it is no such
 // list at all.
-func decodeEntries(body []byte) ([]chain.Entry, []undecoded, error) {
+func decodeEntries(body []byte) (entryList, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(body, &raws); err != nil {
-		return nil, nil, err
+		return entryList{}, err
 	}
-	entries := make([]chain.Entry, 0, len(raws))
-	var broken []undecoded
+	list := entryList{entries: make([]chain.Entry, 0, len(raws))}
 	for i, raw := range raws {
 		var head struct{ Kind, Name string }
 		if err := json.Unmarshal(raw, &head); err != nil || head.Kind == "" || head.Name == "" {
-			return nil, nil, fmt.Errorf("entry %d has no kind or no name", i)
+			return entryList{}, fmt.Errorf("entry %d has no kind or no name", i)
 		}
-		e, problems := decodeEntry(raw)
-		if e == nil {
-			broken = append(broken, undecoded{name: head.Name, problem: describe(head.Kind+"/"+head.Name, problems)})
-			continue
+		e, problems := entry.DecodeJSON(raw)
+		wrong := e == nil
+		for _, p := range problems {
+			wrong = wrong || p.Severity == "error"
+			list.warnings = append(list.warnings, head.Kind+"/"+head.Name+": "+text(p))
 		}
-		entries = append(entries, e)
+		if wrong {
+			list.broken = append(list.broken, brokenEntry{head.Name, describe(head.Kind+"/"+head.Name, problems)})
+		} else {
+			list.entries = append(list.entries, e)
+		}
 	}
-	return entries, broken, nil
+	return list, nil
 }
 
-func describe(entry string, problems []chain.Problem) string {
-	text := entry + " cannot be decoded"
-	if len(problems) > 0 {
-		text += ": " + problems[0].Message
+// describe says why an entry cannot be decoded.
+func describe(name string, problems []chain.Problem) string {
+	for _, p := range problems {
+		if p.Severity == "error" {
+			return name + " cannot be decoded: " + text(p)
+		}
 	}
-	return text
+	return name + " cannot be decoded"
 }
 
-// decodeEntry decodes one config entry.
-func decodeEntry(raw []byte) (chain.Entry, []chain.Problem) {
-	var head struct {
-		Kind        chain.Kind
-		ModifyIndex uint64
+func text(p chain.Problem) string {
+	if p.Field == "" {
+		return p.Message
 	}
-	err := json.Unmarshal(raw, &head)
-	e := chain.New(head.Kind)
-	if err != nil || e == nil {
-		return nil, nil
-	}
-	if err := json.Unmarshal(raw, e); err != nil {
-		return nil, []chain.Problem{{Message: err.Error()}}
-	}
-	e.Head().ModifyIndex, e.Head().Origin = head.ModifyIndex, "consul"
-	return e, nil
+	return p.Field + ": " + p.Message
 }

@@ -19,9 +19,6 @@ type follower func(ctx context.Context, to *sink)
 // shortestWait keeps a wait from being rounded to none, which Consul takes for its default.
 const shortestWait = 50 * time.Millisecond
 
-// backendPolling is the backend that answers queries that do not wait.
-const backendPolling = "blocking-query"
-
 // The causes for which a query that waits is called back.
 var (
 	errRestored = errors.New("another query found signs of a restore")
@@ -153,7 +150,7 @@ func (w *watch) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.index, w.from, w.backend = a.index, backendPolling, ""
+	w.index, w.from, w.backend = a.index, a.backend, ""
 	w.judge(out)
 	if w.doubt {
 		w.recheck = time.Now().Add(w.confirm.NextBackOff())

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,15 +81,30 @@ func (s *Source) ask(ctx context.Context, q query, index uint64, wait time.Durat
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var header http.Header
+	ctx = context.WithValue(ctx, headerKey{}, &header)
 	start := time.Now()
 	var a answer
-	meta, err := s.client.Raw().Query(q.path, &a.body, opts.WithContext(ctx))
-	if err != nil {
+	if _, err := s.client.Raw().Query(q.path, &a.body, opts.WithContext(ctx)); err != nil {
 		return answer{}, s.explain(q, err)
 	}
-	a.index, a.backend, a.filtered = max(meta.LastIndex, 1), meta.QueryBackend, meta.ResultsFilteredByACLs
 	a.took = time.Since(start)
-	return a, nil
+	return a, a.read(q, header)
+}
+
+// read takes from the headers what says how far the answer can be believed.
+func (a *answer) read(q query, header http.Header) error {
+	got, err := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
+	if err != nil {
+		return &failure{
+			text:  fmt.Sprintf("%s: the answer has no X-Consul-Index: is there a proxy before Consul that drops headers?", q),
+			cause: err,
+		}
+	}
+	a.index = max(got, 1)
+	a.backend = header.Get("X-Consul-Query-Backend")
+	a.filtered = header.Get("X-Consul-Results-Filtered-By-ACLs") == "true"
+	return nil
 }
 
 // failure is why a query failed, in words that stay the same while the cause does.

@@ -3,6 +3,7 @@ package consulwatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ type sink struct {
 	source *Source
 	store  *facts.Store
 	topic  facts.Topic
+
+	warnings []string // of the last answer; only the follower touches it
 
 	mu     sync.Mutex
 	status Status
@@ -148,22 +151,34 @@ func (k *sink) decode(a answer) (decoded, error) {
 // that is gone: its last good form stays, and if there is none the kind counts as not fully read.
 func (k *sink) decodeEntries(body []byte) (decoded, error) {
 	kind := chain.Kind(k.topic.Name)
-	entries, broken, err := decodeEntries(body)
-	if err != nil || len(broken) == 0 {
-		return decoded{put: func(tx *facts.Tx, r facts.Reading) facts.Outcome {
-			return tx.Entries(kind, entries, r)
-		}}, err
+	list, err := decodeEntries(body)
+	if err != nil {
+		return decoded{}, err
 	}
+	k.warn(list.warnings)
+	var d decoded
 	view, complete := k.store.View(), true
-	for _, b := range broken {
+	for _, b := range list.broken {
+		d.broken = b.problem
 		if last, _ := view.Entry(kind, b.name); last != nil {
-			entries = append(entries, last)
+			list.entries = append(list.entries, last)
 		} else {
 			complete = false
 		}
 	}
-	return decoded{broken: broken[0].problem, put: func(tx *facts.Tx, r facts.Reading) facts.Outcome {
+	d.put = func(tx *facts.Tx, r facts.Reading) facts.Outcome {
 		r.Confirmed = r.Confirmed && complete
-		return tx.Entries(kind, entries, r)
-	}}, nil
+		return tx.Entries(kind, list.entries, r)
+	}
+	return d, nil
+}
+
+// warn logs each of the warnings that was not among those of the last answer.
+func (k *sink) warn(warnings []string) {
+	for _, w := range warnings {
+		if !slices.Contains(k.warnings, w) {
+			k.source.log.Warn("a config entry is not understood completely", "problem", w)
+		}
+	}
+	k.warnings = warnings
 }

@@ -18,11 +18,19 @@ type transport struct {
 	onProtocol  func() // called when multiplexed has changed
 }
 
+// headerKey is the context key of where the headers of the answer are to be put. Consul's client does
+// not hand them out, and skips some when another that it expects is missing; a missing sign that
+// something was hidden is not to be had by accident.
+type headerKey struct{}
+
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
+	}
+	if to, ok := req.Context().Value(headerKey{}).(*http.Header); ok {
+		*to = resp.Header
 	}
 	h2 := resp.ProtoMajor >= 2
 	if t.multiplexed.CompareAndSwap(!h2, h2) && t.onProtocol != nil {
@@ -50,7 +58,7 @@ func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Co
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2:   true,
-		MaxIdleConns:        connections,
+		MaxConnsPerHost:     connections, // else a dial that an idle connection overtook is one more
 		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,

@@ -162,8 +162,8 @@ func (c *Consul) serving() error {
 	if _, _, err := c.client.Connect().CARoots(opts); err != nil {
 		return err
 	}
-	nodes, _, err := c.client.Catalog().Nodes(opts)
-	if err == nil && len(nodes) == 0 {
+	services, _, err := c.client.Catalog().Services(opts)
+	if err == nil && services["consul"] == nil {
 		err = fmt.Errorf("the server has not registered itself, or the management token is not there yet")
 	}
 	return err
