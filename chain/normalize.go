@@ -6,30 +6,29 @@ import (
 )
 
 // Normalize returns the entry as Consul would store it: methods in upper case, protocols in lower case,
-// weights rounded to 0.01, proxy-defaults named. The entry itself is not changed; one that is normal
-// already is returned as it is. Decoders call it before [Validate] and [Compile].
+// weights rounded to 0.01, proxy-defaults named. The entry itself, which must not be nil, is not changed.
+// Decoders call it before [Validate] and [Compile].
 func Normalize(e Entry) Entry {
 	switch e := e.(type) {
 	case *ProxyDefaults:
-		if e != nil && e.Name == "" {
-			c := *e
-			c.Name = GlobalName
-			return &c
-		}
+		return e.normal()
 	case *ServiceDefaults:
-		if e != nil {
-			return e.normal()
-		}
+		return e.normal()
 	case *ServiceRouter:
-		if e != nil {
-			return e.normal()
-		}
+		return e.normal()
 	case *ServiceSplitter:
-		if e != nil {
-			return e.normal()
-		}
+		return e.normal()
 	}
 	return e
+}
+
+func (e *ProxyDefaults) normal() *ProxyDefaults {
+	if e.Name != "" {
+		return e
+	}
+	c := *e
+	c.Name = GlobalName
+	return &c
 }
 
 func (e *ServiceDefaults) normal() *ServiceDefaults {
