@@ -112,6 +112,8 @@ type failure struct {
 	text string
 	// server means that Consul as a whole gave no data: not only this topic is concerned.
 	server bool
+	// again means that the same question may get another answer without anybody's doing.
+	again bool
 	// limited means that Consul asked for patience; what is known of the index holds.
 	limited bool
 	cause   error
@@ -127,7 +129,7 @@ func (s *Source) explain(q query, err error) *failure {
 	if errors.As(err, &status) {
 		return explainStatus(q, status)
 	}
-	f := &failure{cause: err}
+	f := &failure{cause: err, again: true}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -146,16 +148,16 @@ func (s *Source) explain(q query, err error) *failure {
 // explainStatus explains an answer that is not 200.
 func explainStatus(q query, status api.StatusError) *failure {
 	body := strings.TrimSpace(status.Body)
-	f := &failure{cause: status}
+	f := &failure{cause: status, again: status.Code >= http.StatusInternalServerError}
 	said := fmt.Sprintf("%s: Consul answered %d (%s)", q, status.Code, body)
 	switch {
 	case status.Code == http.StatusForbidden && strings.Contains(body, "ACL not found"):
-		f.server = true
+		f.server, f.again = true, true // a new token may not have reached all servers yet
 		f.text = "Consul answered 403 (ACL not found): the token does not exist, or not any more: give a valid one in CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE"
 	case status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized:
 		f.text = said + ": the token needs " + neededRights
 	case status.Code == http.StatusTooManyRequests:
-		f.server, f.limited = true, true
+		f.server, f.limited, f.again = true, true, true
 		f.text = fmt.Sprintf("Consul answered 429 (%s): it limits requests or connections (limits.request_limits, limits.http_max_conns_per_client); trying again", body)
 	case strings.Contains(body, "No path to datacenter"):
 		f.text = fmt.Sprintf("%s: Consul has no path to datacenter %q: it does not exist, or is not reachable now; trying again", q, q.dc)

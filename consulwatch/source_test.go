@@ -361,38 +361,3 @@ func TestATopicIsForgottenSomeTimeAfterItsLastNeed(t *testing.T) {
 	r.store.Need("a", apiHealth)
 	r.eventually(present)
 }
-
-func TestTellsWhereItIs(t *testing.T) {
-	t.Parallel()
-	c := testenv.StartConsul(t, testenv.WithDatacenter("paris"), testenv.WithACL())
-	none := c.NewToken(`service_prefix "" { policy = "read" }`)
-	for _, token := range []string{c.Token(), none} {
-		s, err := New(with(c, token))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.transport.closeIdle()
-		if dc, err := s.Datacenter(t.Context()); dc != "paris" || err != nil {
-			t.Errorf("datacenter %q, %v", dc, err)
-		}
-		roots, _, err := c.Client().Connect().CARoots(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if td, err := s.TrustDomain(t.Context()); td != roots.TrustDomain || err != nil {
-			t.Errorf("trust domain %q, %v; want %q", td, err, roots.TrustDomain)
-		}
-	}
-	c.Stop()
-	s, err := New(with(c, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := s.Datacenter(ctx); err == nil {
-		t.Error("a Consul that is away has told its datacenter")
-	} else {
-		t.Log(err)
-	}
-}

@@ -59,11 +59,25 @@ func (s *Source) askDatacenter(ctx context.Context) (string, error) {
 	return servers[0].Datacenter, nil
 }
 
+// ErrNoConnect means that Consul's service mesh is turned off, so that there is no certificate
+// authority and no trust domain.
+var ErrNoConnect = errors.New("connect is not enabled in Consul (connect.enabled), so there is no trust domain")
+
 // TrustDomain returns the trust domain of Consul's certificate authority, in lower case. While Consul
-// does not answer it tries again until ctx ends.
+// does not answer, or has not made the authority yet, it tries again until ctx ends. It returns
+// [ErrNoConnect] when there will be none.
 func (s *Source) TrustDomain(ctx context.Context) (string, error) {
 	var roots struct{ TrustDomain string }
-	err := s.insist(ctx, func() error { return s.once(ctx, "/v1/connect/ca/roots", &roots) })
+	err := s.insist(ctx, func() error {
+		err := s.once(ctx, "/v1/connect/ca/roots", &roots)
+		switch {
+		case err != nil && strings.Contains(err.Error(), "Connect must be enabled"):
+			return ErrNoConnect
+		case err == nil && roots.TrustDomain == "":
+			return &failure{text: "Consul's certificate authority has no trust domain yet; trying again", again: true}
+		}
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("consulwatch: the trust domain is not known: %w", err)
 	}
@@ -81,7 +95,7 @@ func (s *Source) once(ctx context.Context, path string, out any) error {
 	return nil
 }
 
-// insist repeats a question while Consul as a whole gives no data. When ctx ends the error is why
+// insist repeats a question while another answer can be hoped for. When ctx ends the error is why
 // Consul did not, if that was seen.
 func (s *Source) insist(ctx context.Context, ask func() error) error {
 	retry := exponential(s.limits.RetryMin, s.limits.RetryMax)
@@ -94,7 +108,7 @@ func (s *Source) insist(ctx context.Context, ask func() error) error {
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), cmp.Or(last, err))
-		case !errors.As(err, &f) || !f.server:
+		case !errors.As(err, &f) || !f.again:
 			return err
 		}
 		last = err
