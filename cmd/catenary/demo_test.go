@@ -150,18 +150,9 @@ func (r *demoRun) startedWithEnvoy() {
 	}
 }
 
-func envoyPath(t *testing.T) string {
-	t.Helper()
-	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(root, ".tools", "envoy")
-}
-
 // TestDemo runs several demos at once, so that all but one find their ports taken.
 func TestDemo(t *testing.T) {
-	program, envoy := build(t), envoyPath(t)
+	program, envoy := build(t), filepath.Join(root(t), ".tools", "envoy")
 
 	t.Run("splits-and-leaves-nothing-on-interrupt", func(t *testing.T) {
 		t.Parallel()

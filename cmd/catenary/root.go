@@ -38,6 +38,7 @@ reached or denies access.`,
 		newProxies(),
 		newServe(),
 		newTranslate(),
+		newValidate(),
 		newVersion(),
 	)
 	return root

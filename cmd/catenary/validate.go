@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/filesource"
+)
+
+func newValidate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate PATH...",
+		Short: "Check files of config entries and service definitions",
+		Long: `Check files, or directories of files, in Consul's formats: whether each can be decoded, is valid, and
+whether the chains that all of them together make do compile. Findings go to stdout, one a line.
+
+The exit code is 1 when one of them is an error, and 2 when a path cannot be read.`,
+		Example: "  catenary validate examples/shop",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all filesource.Set
+			var problems []chain.Problem
+			for _, path := range args {
+				set, found, err := filesource.Load(path)
+				if err != nil {
+					return err
+				}
+				all.Entries = append(all.Entries, set.Entries...)
+				all.Instances = append(all.Instances, set.Instances...)
+				problems = append(problems, found...)
+			}
+			// A chain whose entries are half read would only repeat what is said already.
+			if !filesource.HasErrors(problems) {
+				problems = append(problems, compileAll(all.Entries)...)
+			}
+			return judgeFiles(cmd.OutOrStdout(), cmd.ErrOrStderr(), all, problems)
+		},
+	}
+}
+
+// compileAll compiles the chain of every service that has an entry, and returns each problem once: a
+// chain has those of the chains it leads to.
+func compileAll(entries []chain.Entry) []chain.Problem {
+	set := chain.NewEntrySet(entries...)
+	var names []string
+	for _, e := range entries {
+		if e.Kind() != chain.KindProxyDefaults {
+			names = append(names, strings.ToLower(e.Head().Name))
+		}
+	}
+	slices.Sort(names)
+	var problems []chain.Problem
+	for _, name := range slices.Compact(names) {
+		_, found := chain.Compile(chain.Request{
+			Service: name, Datacenter: chain.DefaultDatacenter, TrustDomain: chain.DefaultTrustDomain,
+		}, set)
+		for _, p := range found {
+			if p.Entry == "" {
+				p.Entry = "the chain of " + name
+			}
+			if !slices.Contains(problems, p) {
+				problems = append(problems, p)
+			}
+		}
+	}
+	return problems
+}
+
+func judgeFiles(out, talk io.Writer, all filesource.Set, problems []chain.Problem) error {
+	for _, p := range problems {
+		if _, err := fmt.Fprintf(out, "%s: %s\n", p.Severity, p); err != nil {
+			return err
+		}
+	}
+	if filesource.HasErrors(problems) {
+		return found()
+	}
+	fmt.Fprintf(talk, "catenary: %d config entries and %d service definitions are valid\n",
+		len(all.Entries), len(all.Instances))
+	return nil
+}
