@@ -21,6 +21,7 @@ func Commit(store *facts.Store, datacenter string, set Set) {
 		switch status.Topic.Kind {
 		case facts.TopicHealth, facts.TopicConnect, facts.TopicProxies:
 			topics[status.Topic] = nil
+		case facts.TopicEntries, facts.TopicServices: // committed whole below
 		}
 	}
 	names := map[string]string{}

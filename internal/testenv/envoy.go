@@ -3,6 +3,7 @@ package testenv
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -71,8 +72,11 @@ func (e *Envoy) Restart() {
 	e.mu.Unlock()
 	err = p.await(func() error {
 		raw, err := os.ReadFile(admin)
-		if err != nil || len(raw) == 0 {
-			return fmt.Errorf("testenv: envoy has not written its admin address (%v)", err)
+		if err == nil && len(raw) == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return fmt.Errorf("testenv: envoy has not written its admin address: %w", err)
 		}
 		e.mu.Lock()
 		e.admin = string(raw)
