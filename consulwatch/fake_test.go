@@ -59,13 +59,12 @@ func newFake() *fake {
 	f.server.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		switch state {
-		case http.StateNew:
-			f.conns[c] = true
-			f.peak = max(f.peak, len(f.conns))
-		case http.StateClosed, http.StateHijacked:
+		if state == http.StateClosed {
 			delete(f.conns, c)
+			return
 		}
+		f.conns[c] = true
+		f.peak = max(f.peak, len(f.conns))
 	}
 	return f
 }
