@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -80,12 +81,16 @@ func (s *simulator) weighted(w *routev3.WeightedCluster) ([]share, error) {
 // notes are what happens to a request beside being sent on.
 func (s *simulator) notes(route *routev3.Route, r request) ([]string, error) {
 	a := route.GetRoute()
-	if err := only(a, "cluster", "weighted_clusters", "prefix_rewrite", "timeout", "idle_timeout",
+	if err := only(a, "cluster", "weighted_clusters", "prefix_rewrite", "regex_rewrite", "timeout", "idle_timeout",
 		"retry_policy", "hash_policy"); err != nil {
 		return nil, err
 	}
+	path, err := rewritten(route, r.path)
+	if err != nil {
+		return nil, err
+	}
 	var notes []string
-	if path := rewritten(route, r.path); path != r.path {
+	if path != r.path {
 		notes = append(notes, "path="+path)
 	}
 	notes = append(notes, duration("timeout", a.GetTimeout())...)
@@ -109,15 +114,23 @@ func (s *simulator) notes(route *routev3.Route, r request) ([]string, error) {
 }
 
 // rewritten is the path that the instance sees: what the route matched by is replaced.
-func rewritten(route *routev3.Route, path string) string {
-	to := route.GetRoute().GetPrefixRewrite()
-	if to == "" {
-		return path
+func rewritten(route *routev3.Route, path string) (string, error) {
+	a := route.GetRoute()
+	if r := a.GetRegexRewrite(); r != nil {
+		re, err := regexp.Compile(r.GetPattern().GetRegex())
+		groups := regexp.MustCompile(`\\(\d)`).ReplaceAllString(r.GetSubstitution(), "$${$1}")
+		if err != nil {
+			return "", err
+		}
+		return re.ReplaceAllString(path, groups), nil
+	}
+	if a.GetPrefixRewrite() == "" {
+		return path, nil
 	}
 	if by, ok := route.GetMatch().GetPathSpecifier().(*routev3.RouteMatch_Prefix); ok {
-		return to + path[len(by.Prefix):]
+		return a.GetPrefixRewrite() + path[len(by.Prefix):], nil
 	}
-	return to
+	return a.GetPrefixRewrite(), nil
 }
 
 func duration(name string, d *durationpb.Duration) []string {

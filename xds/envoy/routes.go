@@ -2,10 +2,12 @@ package envoy
 
 import (
 	"math"
+	"regexp"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -79,13 +81,30 @@ func (b *routeBuilder) route(r *chain.Route) *routev3.Route {
 		return out
 	}
 	d := r.Definition.Destination
-	action.PrefixRewrite = d.PrefixRewrite
+	rewrite(action, out.Match, d.PrefixRewrite)
 	action.Timeout = timeout(d.RequestTimeout)
 	action.IdleTimeout = timeout(d.IdleTimeout)
 	action.RetryPolicy = retry(d)
 	out.RequestHeadersToAdd, out.RequestHeadersToRemove = modify(d.RequestHeaders)
 	out.ResponseHeadersToAdd, out.ResponseHeadersToRemove = modify(d.ResponseHeaders)
 	return out
+}
+
+// rewrite replaces what a route's path matched by. A prefix that is replaced by / takes the slash that
+// follows it along, as in Consul: else /shop/cart would become //cart.
+func rewrite(action *routev3.RouteAction, m *routev3.RouteMatch, to string) {
+	prefix, ok := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
+	if to != "/" || !ok {
+		action.PrefixRewrite = to
+		return
+	}
+	pattern := "^" + regexp.QuoteMeta(prefix.Prefix) + "(/?)(.*)"
+	if m.CaseSensitive != nil && !m.CaseSensitive.Value {
+		pattern = "(?i)" + pattern
+	}
+	action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{
+		Pattern: &matcherv3.RegexMatcher{Regex: pattern}, Substitution: `/\2`,
+	}
 }
 
 // action sends to a splitter's weighted clusters or a resolver's one.
