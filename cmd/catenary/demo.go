@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -32,7 +33,7 @@ backends, an Envoy in front of them, and a trickle of requests through it. Nothi
 			ctx, stop := endWithTerminal(cmd.Context())
 			defer stop()
 			return demo.Run(ctx, demo.Config{
-				Envoy: envoy, Program: os.Args[0], Janitor: []string{program, janitorVerb},
+				Envoy: envoy, Program: callable(program), Janitor: []string{program, janitorVerb},
 				Out: cmd.OutOrStdout(), Talk: cmd.ErrOrStderr(),
 				Serve: func(ctx context.Context, site demo.Site) error { return serveSite(ctx, site) },
 			})
@@ -40,6 +41,14 @@ backends, an Envoy in front of them, and a trickle of requests through it. Nothi
 	}
 	cmd.Flags().StringVar(&envoy, "envoy", "", "the `PATH` of Envoy (default envoy in $PATH)")
 	return cmd
+}
+
+// callable is how this program can be called from anywhere.
+func callable(program string) string {
+	if name := filepath.Base(os.Args[0]); name == os.Args[0] {
+		return name
+	}
+	return program
 }
 
 // endWithTerminal ends the context when the terminal goes away, unless that is to be ignored.

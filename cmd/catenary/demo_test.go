@@ -170,12 +170,7 @@ func TestDemo(t *testing.T) {
 		t.Parallel()
 		r := startDemo(t, program, "demo", "--envoy", envoy)
 		r.startedWithEnvoy()
-		out, _ := r.texts()
-		for _, try := range regexp.MustCompile(`(?m)^ +(sed .*)$`).FindAllStringSubmatch(out, -1) {
-			if said, err := exec.Command("sh", "-c", try[1]).CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", try[1], err, said)
-			}
-		}
+		r.try()
 		r.waitFor(`stock +stock-backup +\d+ \(100 %\)`)
 		r.waitFor(`api +v2 +\d+ \([3-7]\d %\)`)
 		r.end(syscall.SIGTERM)
@@ -233,6 +228,23 @@ func (r *demoRun) answersOf(version string) int {
 	}
 	n, _ := strconv.Atoi(all[len(all)-1][1]) // digits by the expression
 	return n
+}
+
+// try does the three things that the demo proposes.
+func (r *demoRun) try() {
+	r.t.Helper()
+	dir := r.waitFor(`second terminal:  (cd \S+)`)[1]
+	out, _ := r.texts()
+	tries := regexp.MustCompile(`(?m)^ +[1-3]\. [^:]+: +(.*)$`).FindAllStringSubmatch(out, -1)
+	if len(tries) != 3 {
+		r.t.Errorf("%d things to try: %q", len(tries), tries)
+	}
+	for _, try := range tries {
+		said, err := exec.Command("sh", "-c", dir+" && "+try[1]).CombinedOutput()
+		if err != nil {
+			r.t.Errorf("%s: %v\n%s", try[1], err, said)
+		}
+	}
 }
 
 // end ends a demo by a signal: with exit code 0, and without a trace.

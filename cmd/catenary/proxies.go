@@ -123,8 +123,14 @@ func short(version string) string {
 
 func typeTable(w io.Writer, p admin.Proxy, now time.Time) error {
 	about := [][]string{
-		{"id", p.ID}, {"service", p.Service}, {"kind", p.Kind}, {"address", p.Address},
-		{"protocol", p.Protocol}, {"version", p.Version}, {"connected", age(now, p.ConnectedAt)}, {"state", p.State},
+		{"id", p.ID},
+		{"service", p.Service},
+		{"kind", p.Kind},
+		{"address", p.Address},
+		{"protocol", p.Protocol},
+		{"version", p.Version},
+		{"connected", age(now, p.ConnectedAt)},
+		{"state", p.State},
 	}
 	if p.Reason != "" {
 		about = append(about, []string{"reason", p.Reason})

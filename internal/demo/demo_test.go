@@ -155,7 +155,7 @@ func TestSummaryTells(t *testing.T) {
 	s.problems[0].Message, s.problems[0].Origin = "no such subset", "api.hcl:3"
 	wants := []string{
 		"Up 1m1s.", "90 (90 %)", "900 (90 %)", "web-proxy   SYNCED   delta", "Problem: api.hcl:3: no such subset",
-		"http://127.0.0.1:3/", "http://127.0.0.1:4/", "http://127.0.0.1:2/api/v1/proxies", "/tmp/x/shop/api.hcl",
+		"http://127.0.0.1:3/", "http://127.0.0.1:4/", "http://127.0.0.1:2/api/v1/proxies", "cd /tmp/x/shop\n",
 		"bin/catenary proxies --admin-addr 127.0.0.1:2",
 	}
 	for _, want := range wants {
@@ -163,8 +163,11 @@ func TestSummaryTells(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, s)
 		}
 	}
+	if lines := strings.Count(s.String(), "\n"); lines > 23 {
+		t.Errorf("%d lines do not fit on a terminal of 24", lines)
+	}
 	s.envoy, s.trouble, s.proxies = "there is no Envoy", "no answer", nil
-	for _, want := range []string{"No requests are sent: there is no Envoy.", "(no answer)"} {
+	for _, want := range []string{"No requests are sent: there is no Envoy\n", "(no answer)"} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("no %q in\n%s", want, s)
 		}

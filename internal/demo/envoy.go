@@ -48,9 +48,9 @@ func (e *envoy) run(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	why := "ended"
+	why := "Envoy has ended"
 	if err != nil {
-		why = err.Error()
+		why += ": " + err.Error()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -82,11 +82,11 @@ func (e *envoy) start(ctx context.Context) error {
 	return cmd.Run()
 }
 
-// state says in words how Envoy is.
-func (e *envoy) state() (running bool, why string) {
+// trouble says why Envoy does not run; empty while it does.
+func (e *envoy) trouble() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ended == "", e.ended
+	return e.ended
 }
 
 // tail keeps the last line that was written to it.

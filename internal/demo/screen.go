@@ -56,7 +56,7 @@ func (s *screen) run(ctx context.Context) {
 func (s *screen) look(ctx context.Context, up time.Duration) summary {
 	now := summary{up: up, places: s.places, counts: s.tally.counts(time.Now()), envoy: "there is no Envoy"}
 	if s.envoy != nil {
-		_, now.envoy = s.envoy.state()
+		now.envoy = s.envoy.trouble()
 	}
 	ctx, cancel := context.WithTimeout(ctx, redrawEvery)
 	defer cancel()
@@ -86,6 +86,8 @@ func (s *screen) print(now summary) {
 		text = home + strings.ReplaceAll(text, "\n", clearLine+"\n") + clearBelow
 	case s.helped:
 		text = now.state()
+	default:
+		text += "\n"
 	}
 	s.helped = true
 	_, _ = io.WriteString(s.out, text) // whoever does not read it does not want it

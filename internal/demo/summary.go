@@ -49,7 +49,7 @@ func (s summary) help() string {
 
 func (s summary) writeCounts(b *strings.Builder) {
 	if s.envoy != "" {
-		fmt.Fprintf(b, "  No requests are sent: %s.\n\n", s.envoy)
+		fmt.Fprintf(b, "  No requests are sent: %s\n\n", s.envoy)
 		return
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
@@ -89,31 +89,20 @@ func (s summary) writeProxies(b *strings.Builder) {
 
 func (s summary) writePlaces(b *strings.Builder) {
 	p := s.places
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	if s.envoy == "" {
-		fmt.Fprintf(table, "  Envoy, for api\thttp://%s/\n", p.api)
-		fmt.Fprintf(table, "  Envoy, for stock\thttp://%s/\n", p.stock)
-		fmt.Fprintf(table, "  Envoy's admin\thttp://%s/\n", p.envoyAdmin)
+		fmt.Fprintf(b, "  Envoy      http://%s/ for api, http://%s/ for stock\n", p.api, p.stock)
+		fmt.Fprintf(b, "             http://%s/ for its admin pages\n", p.envoyAdmin)
 	}
-	fmt.Fprintf(table, "  Catenary's admin\thttp://%s/api/v1/proxies\n", p.admin)
-	fmt.Fprintf(table, "  Catenary's xDS\t%s\n", p.grpc)
-	fmt.Fprintf(table, "  The shop's files\t%s\n", p.dir)
-	_ = table.Flush() // as above
-	b.WriteByte('\n')
+	fmt.Fprintf(b, "  Catenary   http://%s/api/v1/proxies, xDS at %s\n\n", p.admin, p.grpc)
 }
 
-// writeTries prints commands that can be copied as they are.
+// writeTries prints commands that can be copied as they are. All of a summary fits on a small terminal.
 func (s summary) writeTries(b *strings.Builder) {
 	p := s.places
-	fmt.Fprintf(b, `  Try in a second terminal:
-   1. give version 2 half of the requests, and watch:
-        sed -i.old 's/Weight = 90/Weight = 50/; s/Weight = 10/Weight = 50/' %[1]s/api.hcl
-   2. let the only instance of stock fail its check, and stock-backup takes over:
-        sed -i.old 's/"passing"/"critical"/' %[1]s/stock-instance.hcl
-   3. see what Catenary thinks:
-        %[2]s proxies --admin-addr %[3]s
-        %[2]s dump api --from %[1]s
-
+	fmt.Fprintf(b, `  Try in a second terminal:  cd %[1]s
+   1. give v2 half:        sed -i.old 's/ 90,/ 50,/; s/ 10,/ 50,/' api.hcl
+   2. fail stock's check:  sed -i.old 's/passing/critical/' stock-instance.hcl
+   3. look at the proxy:   %[2]s proxies --admin-addr %[3]s
   Ctrl-C ends all of it.
 `, p.dir, p.program, p.admin)
 }
