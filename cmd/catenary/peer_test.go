@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,7 +49,7 @@ func adminConfig(list []admin.Proxy) admin.Config {
 		Chain:    func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
 		Problems: func() []admin.Problem { return nil },
 		Metrics:  http.NotFoundHandler(),
-		Endpoints: func(service string) admin.Endpoints {
+		Endpoints: func(_ context.Context, service string) admin.Endpoints {
 			e := admin.Endpoints{Service: service, Datacenter: "dc1", State: "present"}
 			switch service {
 			case "gone":

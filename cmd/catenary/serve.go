@@ -184,6 +184,7 @@ func stopGRPC(g *grpc.Server, drain func()) {
 
 // answers is what the HTTP side tells.
 func (p *plane) answers(store *facts.Store) admin.Config {
+	asker := admin.NewAsker(store)
 	return admin.Config{
 		Metrics: p.counts.Page(),
 		Debug:   isLoopback(p.http.Addr()),
@@ -208,12 +209,12 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 			c := x.Chain(service, "")
 			return admin.Chain{Chain: c.Chain, Problems: c.Problems, LastGood: c.LastGood, Pending: c.Pending}
 		},
-		Endpoints: func(service string) admin.Endpoints {
-			datacenter := ""
-			if x := p.xds.Load(); x != nil {
-				datacenter = x.datacenter
+		Endpoints: func(ctx context.Context, service string) admin.Endpoints {
+			x := p.xds.Load()
+			if x == nil {
+				return admin.Describe(store.View(), "", service)
 			}
-			return admin.Describe(store.View(), datacenter, service)
+			return asker.Endpoints(ctx, x.datacenter, service)
 		},
 		Problems: p.problems,
 	}

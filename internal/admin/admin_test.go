@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -25,7 +26,7 @@ func config() admin.Config {
 		Ready:     func() (bool, string) { return true, "" },
 		Proxies:   func() []admin.Proxy { return nil },
 		Chain:     func(s string) admin.Chain { return admin.Chain{Chain: &chain.Chain{ServiceName: s}} },
-		Endpoints: func(s string) admin.Endpoints { return admin.Endpoints{Service: s} },
+		Endpoints: func(_ context.Context, s string) admin.Endpoints { return admin.Endpoints{Service: s} },
 		Problems:  func() []admin.Problem { return nil },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "catenary_plans_total 0\n")
@@ -135,7 +136,7 @@ func TestRunSaysWhyItCannotServe(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	store := facts.New()
 	e := admin.Describe(store.View(), "dc1", "api")
-	if e.State != "unknown" || !strings.Contains(e.Reason, "followed once a client needs them") {
+	if e.State != "unknown" || !strings.Contains(e.Reason, "not read yet") {
 		t.Errorf("a service nobody follows: %+v", e)
 	}
 	store.Commit(func(tx *facts.Tx) {
@@ -153,4 +154,29 @@ func TestDescribe(t *testing.T) {
 	if in.Address != "127.0.0.1" || in.Port != 80 || in.Health != "HEALTHY" || in.Weight != 2 || len(in.Checks) != 1 {
 		t.Errorf("instance: %+v", in)
 	}
+}
+
+func TestAnAskerHasInstancesReadThatNobodyNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := facts.New()
+		bell, end := store.NeedsBell()
+		defer end()
+		go func() {
+			<-bell
+			topics, _ := store.Needs()
+			store.Commit(func(tx *facts.Tx) {
+				tx.Instances(topics[0], []*facts.Instance{{Service: facts.Service{ID: "api-1", Service: "api"}}}, facts.Reading{Confirmed: true})
+			})
+		}()
+		asker := admin.NewAsker(store)
+		if e := asker.Endpoints(t.Context(), "dc1", "api"); e.State != "present" || len(e.Instances) != 1 {
+			t.Errorf("%+v", e)
+		}
+		if e := asker.Endpoints(t.Context(), "dc1", "nobody"); e.State != "unknown" {
+			t.Errorf("what cannot be read is %+v", e)
+		}
+		if topics, _ := store.Needs(); len(topics) != 0 {
+			t.Errorf("the questions left the needs %v", topics)
+		}
+	})
 }

@@ -2,7 +2,10 @@ package admin
 
 import (
 	"cmp"
-	"strings"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/snapshot"
@@ -39,13 +42,52 @@ type Check struct {
 	Status string `json:"status"`
 }
 
+// askTimeout is how long a question may wait for instances that nobody has needed so far.
+const askTimeout = 5 * time.Second
+
+// Asker answers what the instances of a service are. Instances that no client needs are read for the
+// question; the source goes on following them for as long as it lets a need linger.
+type Asker struct {
+	store     *facts.Store
+	questions atomic.Uint64 // numbered, so that each has a need of its own
+}
+
+// NewAsker returns an asker over a store.
+func NewAsker(store *facts.Store) *Asker { return &Asker{store: store} }
+
+// Endpoints describes the instances of a service, waiting for them a few seconds if need be.
+func (a *Asker) Endpoints(ctx context.Context, datacenter, service string) Endpoints {
+	topic := facts.Health(datacenter, service)
+	if a.store.View().Known(topic) {
+		return Describe(a.store.View(), datacenter, service)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	sub := a.store.Subscribe()
+	defer sub.Close()
+	who := fmt.Sprintf("question %d", a.questions.Add(1))
+	a.store.Need(who, topic)
+	defer a.store.Need(who)
+	for {
+		view, _ := sub.Drain()
+		if view.Known(topic) {
+			return Describe(view, datacenter, service)
+		}
+		select {
+		case <-ctx.Done():
+			return Describe(view, datacenter, service)
+		case <-sub.Bell():
+		}
+	}
+}
+
 // Describe tells what the facts say of a service's instances.
 func Describe(v facts.View, datacenter, service string) Endpoints {
 	topic := facts.Health(datacenter, service)
 	list, state := v.Instances(topic)
 	e := Endpoints{Service: service, Datacenter: datacenter, State: state.String()}
 	if state == facts.Unknown {
-		e.Reason = why(v, topic)
+		e.Reason = v.Why(facts.ID{Topic: topic})
 	}
 	for _, in := range list {
 		health, weight := snapshot.Judge(in, false)
@@ -60,12 +102,4 @@ func Describe(v facts.View, datacenter, service string) Endpoints {
 		e.Instances = append(e.Instances, shown)
 	}
 	return e
-}
-
-func why(v facts.View, topic facts.Topic) string {
-	reason := v.Why(facts.ID{Topic: topic})
-	if strings.HasSuffix(reason, ": not read yet") {
-		return reason + "; instances are followed once a client needs them"
-	}
-	return reason
 }

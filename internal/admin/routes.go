@@ -86,7 +86,7 @@ func (s *Server) chain(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) endpoints(w http.ResponseWriter, r *http.Request) {
-	e := s.config.Endpoints(r.PathValue("service"))
+	e := s.config.Endpoints(r.Context(), r.PathValue("service"))
 	if e.Instances == nil {
 		e.Instances = []Instance{}
 	}

@@ -22,7 +22,7 @@ type Config struct {
 	// Chain compiles the chain of a service.
 	Chain func(service string) Chain
 	// Endpoints lists the instances of a service.
-	Endpoints func(service string) Endpoints
+	Endpoints func(ctx context.Context, service string) Endpoints
 	// Problems lists everything that is wrong with the user's configuration.
 	Problems func() []Problem
 	// Metrics is the page that Prometheus reads.

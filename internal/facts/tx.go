@@ -113,7 +113,7 @@ var everything = Topic{Kind: "everything"}
 
 // row is what the three tables of rows have in common.
 type row interface {
-	id() []any // the values of the id index
+	id() []any // the values of the id index, which are strings
 	rowID(Topic) ID
 	state() State
 	withState(State) row
@@ -128,7 +128,7 @@ func (tx *Tx) put(table string, topic Topic, rows []row, r Reading) Outcome {
 	before := len(tx.changed)
 	seen := make(map[string]bool, len(rows))
 	for _, next := range rows {
-		seen[fmt.Sprint(next.id()...)] = true
+		seen[keyOf(next)] = true
 		prev, err := tx.txn.First(table, indexID, next.id()...)
 		tx.must(0, err)
 		differs := true
@@ -142,7 +142,7 @@ func (tx *Tx) put(table string, topic Topic, rows []row, r Reading) Outcome {
 	}
 	for _, old := range tx.rows(table, topic) {
 		switch {
-		case seen[fmt.Sprint(old.id()...)]:
+		case seen[keyOf(old)]:
 		case r.Confirmed:
 			tx.must(0, tx.txn.Delete(table, old))
 			tx.changed[old.rowID(topic)] = struct{}{}
@@ -158,6 +158,9 @@ func (tx *Tx) put(table string, topic Topic, rows []row, r Reading) Outcome {
 	out.Unconfirmed = !tx.topic(topic).Complete
 	return out
 }
+
+// keyOf is the row's key as one string, in which no two keys look alike.
+func keyOf(r row) string { return fmt.Sprintf("%q", r.id()) }
 
 // read records that a topic was read.
 func (tx *Tx) read(topic Topic, r Reading, hasRows bool) {
