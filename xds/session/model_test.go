@@ -193,6 +193,9 @@ func (m *model) vanish(t *session.Type, name string) {
 	delete(m.offer.resources, t.Name+"/"+name)
 	delete(m.offer.unknown, t.Name+"/"+name)
 	m.dirty(t.Name + "/" + name)
+	if m.full(t) {
+		m.excuses[t.Name+"/"+name] = true // that it is absent is said by a set without it
+	}
 	if t.URL != session.ClusterURL {
 		return
 	}
@@ -201,6 +204,7 @@ func (m *model) vanish(t *session.Type, name string) {
 			m.note("gone %s", key)
 			delete(m.offer.resources, key)
 			m.dirty(key)
+			m.excuses[key] = true
 		}
 	}
 }
@@ -233,7 +237,7 @@ func (m *model) turn() {
 // settle lets everything come to rest and compares.
 func (m *model) settle() {
 	m.note("settle")
-	m.offer.incomplete = false
+	m.offer.incomplete, m.timely = false, false
 	for key := range m.offer.unknown {
 		delete(m.offer.unknown, key)
 		m.dirty(key)
