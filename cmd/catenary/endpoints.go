@@ -68,11 +68,15 @@ func writeEndpoints(w io.Writer, format string, e admin.Endpoints) error {
 
 // judgeEndpoints says what the list itself does not.
 func judgeEndpoints(talk io.Writer, e admin.Endpoints) error {
+	what := e.Service
+	if e.Datacenter != "" {
+		what += " in " + e.Datacenter
+	}
 	switch e.State {
 	case facts.Unknown.String():
-		return finding(fmt.Errorf("the instances of %s in %s are not known: %s", e.Service, e.Datacenter, e.Reason))
+		return finding(fmt.Errorf("the instances of %s are not known: %s", what, e.Reason))
 	case facts.Absent.String():
-		return finding(fmt.Errorf("there is no instance of %s in %s", e.Service, e.Datacenter))
+		return finding(fmt.Errorf("there is no instance of %s", what))
 	case facts.Suspect.String():
 		fmt.Fprintf(talk, "catenary: the source does not show these instances any more, but cannot be trusted in that: they are still served\n")
 	}
