@@ -4,13 +4,9 @@
 package entry
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
@@ -20,6 +16,8 @@ import (
 type File struct {
 	Entries   []chain.Entry
 	Instances []*facts.Instance
+	// Origins says where each of the instances is defined, such as "shop.hcl:12".
+	Origins map[*facts.Instance]string
 	// Problems are all that is wrong, each with file and line. What has an error is not among the
 	// entries and instances.
 	Problems []chain.Problem
@@ -30,15 +28,16 @@ type File struct {
 // reads them (service { }, services [ ]), or an agent's config_entries { bootstrap [ ] }.
 func Decode(name string, src []byte) File {
 	s := &sink{file: name}
-	f := &File{}
+	f := &File{Origins: map[*facts.Instance]string{}}
 	docs, err := parse(name, src)
 	if err != nil {
 		line := 1
 		message := err.Error()
+		code := CodeSyntax
 		if e, ok := errors.AsType[*syntaxError](err); ok {
-			line, message = e.line, e.message
+			line, code, message = e.line, e.code, e.message
 		}
-		s.add("error", CodeSyntax, line, "", "", message)
+		s.add("error", code, line, "", "", message)
 	}
 	for _, doc := range docs {
 		s.document(f, doc)
@@ -68,46 +67,6 @@ func DecodeJSON(raw []byte) (chain.Entry, []chain.Problem) {
 		e = chain.Normalize(e)
 	}
 	return e, s.problems
-}
-
-func parse(name string, src []byte) ([]node, error) {
-	if !utf8.Valid(src) {
-		return nil, syntaxf(1, "the file is not UTF-8 text")
-	}
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".json":
-		return parseJSON(src)
-	case ".yaml", ".yml":
-		return parseYAML(src)
-	case ".hcl":
-		return parseHCL(src)
-	}
-	return guess(src)
-}
-
-// guess tells the language of a text without a name, such as the standard input.
-func guess(src []byte) ([]node, error) {
-	trimmed := bytes.TrimSpace(src)
-	if bytes.HasPrefix(trimmed, []byte("{")) || bytes.HasPrefix(trimmed, []byte("[")) {
-		return parseJSON(src)
-	}
-	docs, err := parseHCL(src)
-	if err == nil {
-		return docs, nil
-	}
-	if docs, yamlErr := parseYAML(src); yamlErr == nil && maps(docs) {
-		return docs, nil
-	}
-	return nil, err
-}
-
-func maps(docs []node) bool {
-	for _, d := range docs {
-		if _, ok := d.value.(*object); !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // document reads one document: an entry, a list of documents, or a part of an agent's configuration.
@@ -151,7 +110,10 @@ func (s *sink) agent(f *File, line int, o *object) {
 		switch plainKey(field.key) {
 		case "service", "services":
 			for _, n := range field.value.items() {
-				f.Instances = append(f.Instances, s.service(n)...)
+				for _, in := range s.service(n) {
+					f.Instances = append(f.Instances, in)
+					f.Origins[in] = at(s.file, n.line)
+				}
 			}
 		case "configentries":
 			s.bootstrap(f, field.value)
@@ -166,21 +128,28 @@ func (s *sink) bootstrap(f *File, n node) {
 	for _, part := range n.items() {
 		o, ok := part.value.(*object)
 		if !ok {
+			s.add("error", CodeNeither, part.line, "", "config_entries", "config_entries holds bootstrap [ ], a list of config entries")
 			continue
 		}
-		if list, ok := o.get("bootstrap"); ok {
-			for _, e := range list.items() {
+		for _, field := range o.fields {
+			if plainKey(field.key) != "bootstrap" {
+				s.add("error", CodeUnknownKey, field.line, "", "config_entries."+field.key, fmt.Sprintf(
+					"unknown key %q: config_entries holds bootstrap [ ], a list of config entries", field.key))
+				continue
+			}
+			for _, e := range field.value.items() {
 				s.document(f, e)
 			}
 		}
 	}
 }
 
-// checked decodes an entry of a file and validates it; nil when it has an error.
+// checked decodes an entry of a file and validates it; nil when it has an error. What could not be
+// decoded is not judged: the rest of it would look wrong for what is missing.
 func (s *sink) checked(line int, o *object) chain.Entry {
 	before := len(s.problems)
 	e, d := s.entry(line, o)
-	if e == nil {
+	if e == nil || s.hasError(before) {
 		return nil
 	}
 	e.Head().Origin = at(s.file, line)
@@ -189,10 +158,8 @@ func (s *sink) checked(line int, o *object) chain.Entry {
 		p.Origin = at(s.file, d.lineOf(p.Field))
 		s.problems = append(s.problems, p)
 	}
-	for _, p := range s.problems[before:] {
-		if p.Severity == "error" {
-			return nil
-		}
+	if s.hasError(before) {
+		return nil
 	}
 	return e
 }
@@ -254,12 +221,4 @@ func (o *object) get(key string) (node, bool) {
 		}
 	}
 	return node{}, false
-}
-
-// items is a list's elements, or the value itself as the only one.
-func (n node) items() list {
-	if l, ok := n.value.(list); ok {
-		return l
-	}
-	return list{n}
 }

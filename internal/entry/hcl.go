@@ -2,21 +2,21 @@ package entry
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 
 	"github.com/hashicorp/hcl/hcl/ast"
 	"github.com/hashicorp/hcl/hcl/parser"
+	"github.com/hashicorp/hcl/hcl/scanner"
 	"github.com/hashicorp/hcl/hcl/token"
 )
 
 // parseHCL reads HCL 1. Its parser panics on some malformed inputs, which is an error of the input
 // here.
 func parseHCL(src []byte) (docs []node, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			docs, err = nil, syntaxf(1, "not HCL: the parser gave up: %v", r)
-		}
-	}()
+	defer recovered("HCL", &err)
+	if err := checkTokens(src); err != nil {
+		return nil, err
+	}
 	file, err := parser.Parse(src)
 	if err != nil {
 		if pos, ok := errors.AsType[*parser.PosError](err); ok {
@@ -36,6 +36,36 @@ func parseHCL(src []byte) (docs []node, err error) {
 		return nil, err
 	}
 	return []node{{line: root.Pos().Line, value: o}}, nil
+}
+
+// checkTokens refuses what the parser does not: it recurses, and a stack that overflows ends the
+// program; and where a file ends in the middle of its last line, the parser drops that line.
+func checkTokens(src []byte) error {
+	s := scanner.New(src)
+	s.Error = func(token.Pos, string) {} // the parser will say it; without a function it is printed
+	depth, last := 0, token.EOF
+	for range len(src) + 1 {
+		tok := s.Scan()
+		switch tok.Type {
+		case token.EOF:
+			if last == token.ASSIGN {
+				return syntaxf(tok.Pos.Line, "not HCL: the file ends where a value is expected")
+			}
+			return nil
+		case token.COMMENT:
+			continue
+		case token.LBRACE, token.LBRACK:
+			depth++
+		case token.RBRACE, token.RBRACK:
+			depth--
+		default:
+		}
+		if depth > maxDepth {
+			return syntaxf(tok.Pos.Line, "values nest deeper than %d", maxDepth)
+		}
+		last = tok.Type
+	}
+	return nil
 }
 
 // fromObjectList makes a map. Blocks of one name are a list, in their order; a block with labels is a
@@ -104,11 +134,12 @@ func fromItem(item *ast.ObjectItem, depth int) (field, error) {
 }
 
 func keyOf(k *ast.ObjectKey) (string, error) {
-	key, ok := k.Token.Value().(string)
-	if !ok {
+	v, err := valueOf(k.Token)
+	key, ok := v.(string)
+	if err == nil && !ok {
 		return "", syntaxf(k.Pos().Line, "a key must be a name or a string")
 	}
-	return key, nil
+	return key, err
 }
 
 func fromHCL(n ast.Node, depth int) (node, error) {
@@ -137,13 +168,25 @@ func fromHCL(n ast.Node, depth int) (node, error) {
 
 func literal(v *ast.LiteralType) (node, error) {
 	n := node{line: v.Pos().Line}
-	switch v.Token.Type {
-	case token.NUMBER, token.FLOAT:
-		n.value = number(fmt.Sprint(v.Token.Value()))
-	case token.BOOL, token.STRING, token.HEREDOC:
-		n.value = v.Token.Value()
+	value, err := valueOf(v.Token)
+	switch x := value.(type) {
+	case int64:
+		n.value = number(strconv.FormatInt(x, 10))
+	case float64:
+		n.value, err = numberOf(n.line, strconv.FormatFloat(x, 'g', -1, 64))
 	default:
-		return node{}, syntaxf(n.line, "not HCL: %q is not a value", v.Token.Text)
+		n.value = value
 	}
-	return n, nil
+	return n, err
+}
+
+// valueOf is what a token stands for. The library panics where a token looks right and means nothing,
+// such as an escape that there is not or a number out of range.
+func valueOf(t token.Token) (v any, err error) {
+	defer func() {
+		if recover() != nil {
+			v, err = nil, syntaxf(t.Pos.Line, "not HCL: %.80s is not a value", t.Text)
+		}
+	}()
+	return t.Value(), nil
 }

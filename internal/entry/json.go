@@ -47,7 +47,7 @@ func (p *jsonParser) line() int {
 
 func (p *jsonParser) wrong(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return syntaxf(p.line(), "the JSON ends too early")
+		return syntaxf(1+len(p.lines), "the JSON ends too early")
 	}
 	return syntaxf(p.line(), "not JSON: %v", err)
 }
@@ -62,7 +62,9 @@ func (p *jsonParser) value(tok json.Token, depth int) (node, error) {
 	case string, bool:
 		n.value = v
 	case json.Number:
-		n.value = number(v)
+		var err error
+		n.value, err = numberOf(n.line, v.String())
+		return n, err
 	case json.Delim:
 		var err error
 		if v == '[' {

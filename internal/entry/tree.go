@@ -2,12 +2,19 @@ package entry
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
 
 	"github.com/catenary-mesh/catenary/chain"
 )
 
-// maxDepth bounds how deep values may nest.
-const maxDepth = 64
+const (
+	// maxDepth bounds how deep values may nest.
+	maxDepth = 64
+	// maxSize bounds a file: the parsers need many times its size.
+	maxSize = 16 << 20
+)
 
 // node is a value of any of the three languages, with the line it begins at. value is one of
 // nil, string, bool, number, *object or list.
@@ -16,8 +23,20 @@ type node struct {
 	value any
 }
 
-// number is a number as it is written.
+// number is a number as JSON has it, whole ones without fraction and exponent.
 type number string
+
+// numberOf reads a number in decimal.
+func numberOf(line int, s string) (number, error) {
+	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return number(s), nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return "", syntaxf(line, "%.40s is not a number that can be used", s)
+	}
+	return number(strconv.FormatFloat(f, 'f', -1, 64)), nil
+}
 
 // list is a list of values.
 type list []node
@@ -51,13 +70,21 @@ func (n node) kind() string {
 // syntaxError is a text that does not follow its language.
 type syntaxError struct {
 	line    int
+	code    string
 	message string
 }
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.message) }
 
 func syntaxf(line int, format string, args ...any) error {
-	return &syntaxError{line: max(line, 1), message: fmt.Sprintf(format, args...)}
+	return &syntaxError{line: max(line, 1), code: CodeSyntax, message: fmt.Sprintf(format, args...)}
+}
+
+// recovered makes an error of the panic of a parser that is not ours.
+func recovered(language string, err *error) {
+	if r := recover(); r != nil {
+		*err = syntaxf(1, "not %s: the parser gave up: %v", language, r)
+	}
 }
 
 // The codes of the problems that the decoder finds. docs/codes.md says what to do about each.
@@ -70,6 +97,7 @@ const (
 	CodeIgnoredKind = "CAT1907"
 	CodeNeither     = "CAT1908"
 	CodeService     = "CAT1909"
+	CodeEmpty       = "CAT1910"
 )
 
 // at is the origin of a line of a file.
@@ -81,6 +109,11 @@ type sink struct {
 	// lenient makes unknown keys warnings: what Consul itself sends may be newer than we are.
 	lenient  bool
 	problems []chain.Problem
+}
+
+// hasError reports whether an error was added after so many problems.
+func (s *sink) hasError(before int) bool {
+	return slices.ContainsFunc(s.problems[before:], func(p chain.Problem) bool { return p.Severity == chain.SeverityError })
 }
 
 func (s *sink) add(severity, code string, line int, entry, field, message string) {

@@ -12,9 +12,9 @@ import (
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
 
-func parseYAML(src []byte) ([]node, error) {
+func parseYAML(src []byte) (docs []node, err error) {
+	defer recovered("YAML", &err)
 	dec := yaml.NewDecoder(bytes.NewReader(src))
-	var docs []node
 	for {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
@@ -68,34 +68,42 @@ func fromYAML(y *yaml.Node, depth int) (node, error) {
 			if err != nil {
 				return node{}, err
 			}
-			o.fields = append(o.fields, field{key: y.Content[i].Value, line: y.Content[i].Line, value: v})
+			key := y.Content[i]
+			if key.Kind != yaml.ScalarNode {
+				return node{}, syntaxf(key.Line, "a key must be text")
+			}
+			o.fields = append(o.fields, field{key: key.Value, line: key.Line, value: v})
 		}
 		n.value = o
 	case yaml.ScalarNode:
-		n.value = yamlScalar(y)
+		var err error
+		n.value, err = yamlScalar(y)
+		return n, err
 	}
 	return n, nil
 }
 
-func yamlScalar(y *yaml.Node) any {
-	switch y.Tag {
+// yamlScalar leaves to the library the many ways in which YAML writes booleans and numbers.
+func yamlScalar(y *yaml.Node) (any, error) {
+	switch y.ShortTag() {
 	case "!!null":
-		return nil
+		return nil, nil
 	case "!!bool":
 		var b bool
 		if err := y.Decode(&b); err == nil {
-			return b
+			return b, nil
 		}
 	case "!!int":
 		var i int64
 		if err := y.Decode(&i); err == nil {
-			return number(strconv.FormatInt(i, 10))
+			return number(strconv.FormatInt(i, 10)), nil
 		}
+		fallthrough // above the integers there are floats
 	case "!!float":
 		var f float64
 		if err := y.Decode(&f); err == nil {
-			return number(strconv.FormatFloat(f, 'g', -1, 64))
+			return numberOf(y.Line, strconv.FormatFloat(f, 'g', -1, 64))
 		}
 	}
-	return y.Value
+	return y.Value, nil
 }
