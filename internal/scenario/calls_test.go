@@ -73,7 +73,8 @@ func (s *simulator) call(words []string) (answer, error) {
 	return s.request(r)
 }
 
-// String prints an answer such as "v1 90%, v2 10% timeout=3s".
+// String prints an answer such as "v1 90%, v2 10% timeout=3s". With a hash all calls of one value go
+// to one of the instances, and the shares are of the values.
 func (a answer) String() string {
 	if a.refused != "" {
 		return a.refused
@@ -96,5 +97,9 @@ func (a answer) String() string {
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(append([]string{strings.Join(parts, ", ")}, a.notes...), " ")
+	to := strings.Join(parts, ", ")
+	if len(parts) > 1 && slices.ContainsFunc(a.notes, func(n string) bool { return strings.HasPrefix(n, "hash=") }) {
+		to = "one of " + to
+	}
+	return strings.Join(append([]string{to}, a.notes...), " ")
 }

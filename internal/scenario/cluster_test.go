@@ -8,6 +8,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // share is a part of the calls of one kind.
@@ -109,6 +110,9 @@ func (s *simulator) level(c *clusterv3.Cluster) (level, error) {
 	if t := c.GetCommonLbConfig().GetHealthyPanicThreshold(); t == nil || t.GetValue() != 0 {
 		return level{}, fmt.Errorf("cluster %s may panic: the simulator knows a threshold of 0 only", c.GetName())
 	}
+	if err := admits(c); err != nil {
+		return level{}, err
+	}
 	set := s.endpoints[c.GetEdsClusterConfig().GetServiceName()]
 	const defaultFactor = 1.4
 	l := level{factor: defaultFactor}
@@ -135,6 +139,19 @@ func (s *simulator) level(c *clusterv3.Cluster) (level, error) {
 		l.healthy[i].percent *= 100 / sum
 	}
 	return l, nil
+}
+
+// admits fails on a limit of 0, with which Envoy refuses what needs a new connection or a place in the
+// queue: the simulator does not count.
+func admits(c *clusterv3.Cluster) error {
+	for _, t := range c.GetCircuitBreakers().GetThresholds() {
+		for _, limit := range []*wrapperspb.UInt32Value{t.GetMaxConnections(), t.GetMaxPendingRequests(), t.GetMaxRequests()} {
+			if limit != nil && limit.GetValue() == 0 {
+				return fmt.Errorf("cluster %s has a limit of 0, which the simulator does not know", c.GetName())
+			}
+		}
+	}
+	return nil
 }
 
 func (s *simulator) instance(e *endpointv3.LbEndpoint) string {
