@@ -63,18 +63,30 @@ type ClusterKey struct {
 
 // AggregateKey is a cluster that fails over along its children. It reads no facts.
 type AggregateKey struct {
-	Name           string
-	ConnectTimeout time.Duration
-	children       string
+	Name                string
+	ConnectTimeout      time.Duration
+	children, endpoints string
 }
 
+// Child is a member of an aggregate cluster: a cluster and its endpoint set, by name.
+type Child struct{ Cluster, Endpoints string }
+
 // NewAggregateKey returns the key of a cluster that tries the children in order.
-func NewAggregateKey(name string, timeout time.Duration, children []string) AggregateKey {
-	return AggregateKey{Name: name, ConnectTimeout: timeout, children: strings.Join(children, "\n")}
+func NewAggregateKey(name string, timeout time.Duration, children []Child) AggregateKey {
+	k := AggregateKey{Name: name, ConnectTimeout: timeout}
+	clusters, endpoints := make([]string, len(children)), make([]string, len(children))
+	for i, c := range children {
+		clusters[i], endpoints[i] = c.Cluster, c.Endpoints
+	}
+	k.children, k.endpoints = strings.Join(clusters, "\n"), strings.Join(endpoints, "\n")
+	return k
 }
 
 // Children returns the names of the member clusters in order of preference.
 func (k AggregateKey) Children() []string { return strings.Split(k.children, "\n") }
+
+// Endpoints returns the names of the members' endpoint sets, in the same order.
+func (k AggregateKey) Endpoints() []string { return strings.Split(k.endpoints, "\n") }
 
 // RoutesKey is the routes of an upstream with a layer-7 protocol.
 type RoutesKey struct {

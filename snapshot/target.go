@@ -49,7 +49,7 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 		t.cluster(c, node, target, ClusterName(c, target))
 		return
 	}
-	var children []string
+	var children []Child
 	for i, id := range append([]string{target.ID}, failover.Targets...) {
 		member := c.Targets[id]
 		if reason := t.unknown(member); reason != "" {
@@ -59,7 +59,7 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 		// Named after the target that fails over, as in Consul: two upstreams that fail over to one
 		// target may treat it differently.
 		child := fmt.Sprintf("failover-target~%d~%s", i, ClusterName(c, target))
-		children = append(children, child)
+		children = append(children, Child{Cluster: child, Endpoints: member.Name})
 		t.cluster(c, node, member, child)
 	}
 	name := ClusterName(c, target)

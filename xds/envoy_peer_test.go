@@ -119,7 +119,7 @@ func split(port, n int) map[string]int {
 		case err != nil:
 			body = "no answer"
 		case code != 200:
-			body = fmt.Sprint(code)
+			body = fmt.Sprintf("%d", code)
 		}
 		got[strings.TrimSpace(body)]++
 	}

@@ -137,7 +137,7 @@ func (p *publisher) publish(d snapshot.Delta, joined *stream) {
 		}
 	}
 	for st := range replanned {
-		st.markAll()
+		st.wake()
 	}
 	p.report()
 }

@@ -28,10 +28,10 @@ type stream struct {
 
 	bell chan struct{}
 
-	mu       sync.Mutex // guards all below
-	session  *session.Session
-	dirty    map[dirt]struct{}
-	dirtyAll bool
+	mu      sync.Mutex // guards all below
+	session *session.Session
+	dirty   map[dirt]struct{}
+	seen    *clientView // by the session
 }
 
 // dirt is a resource that may have changed.
@@ -48,14 +48,7 @@ func (st *stream) mark(t *session.Type, name string) {
 	st.wake()
 }
 
-// markAll notes that the client's plan changed.
-func (st *stream) markAll() {
-	st.mu.Lock()
-	st.dirtyAll = true
-	st.mu.Unlock()
-	st.wake()
-}
-
+// wake has the writer look at the root again.
 func (st *stream) wake() {
 	select {
 	case st.bell <- struct{}{}:
@@ -155,22 +148,23 @@ func (s *Server) turn(t transport, st *stream) (time.Duration, error) {
 }
 
 // take moves the session on. The dirt is taken before the root is read: whatever is published after
-// that marks the stream again.
+// that marks the stream again. That the plan is another one is seen by the root itself and not by a
+// mark: a turn that saw the new routes without the new clusters would break before it makes.
 func (st *stream) take(now time.Time, load func() *root) (out []session.Response, wake time.Time, dead bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.dirtyAll {
-		st.session.DirtyAll()
-	}
 	for d := range st.dirty {
 		st.session.Dirty(d.typ, d.name)
 	}
-	st.dirtyAll = false
 	clear(st.dirty)
 	r := load()
 	view, ok := r.views.Get([]byte(st.id))
 	if !ok || view.plan.Hold != "" {
 		return nil, time.Time{}, false
+	}
+	if view != st.seen {
+		st.seen = view
+		st.session.DirtyAll()
 	}
 	if d := st.session.Deadline(); !d.IsZero() && !now.Before(d) {
 		return nil, time.Time{}, true

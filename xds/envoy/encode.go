@@ -34,7 +34,7 @@ func Resource(ref snapshot.Ref, product any) (*session.Resource, error) {
 }
 
 // Message translates a product under a name. refs are the names of the clusters that a route or
-// listener sends to, or the name of a cluster's endpoint set.
+// listener sends to, or the names of a cluster's endpoint sets.
 func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, err error) {
 	switch p := product.(type) {
 	case snapshot.EndpointSet:
@@ -42,7 +42,7 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 	case snapshot.ClusterKey:
 		return cluster(p), []string{p.Endpoints}, nil
 	case snapshot.AggregateKey:
-		return aggregate(p), nil, nil
+		return aggregate(p), p.Endpoints(), nil
 	case snapshot.ListenerKey:
 		return httpListener(p), nil, nil
 	case snapshot.Routes:

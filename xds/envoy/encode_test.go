@@ -40,7 +40,7 @@ func products() map[string]struct {
 	}
 	direct := &chain.Chain{StartNode: "resolver:api", Nodes: compiled.Nodes, Targets: compiled.Targets}
 	cluster := snapshot.ClusterKey{Name: "api", Endpoints: "api", Protocol: "grpc", Limits: snapshot.Limits{MaxConnections: set(7)}}
-	aggregate := snapshot.NewAggregateKey("all", 0, []string{"a", "b"})
+	aggregate := snapshot.NewAggregateKey("all", 0, []snapshot.Child{{Cluster: "a", Endpoints: "x"}, {Cluster: "b", Endpoints: "y"}})
 	type made = struct {
 		ref     snapshot.Ref
 		product any

@@ -113,23 +113,46 @@ func (t *turn) judgeAbsent(sub *subscription, name string, force bool) verdict {
 }
 
 // blocked reports whether a resource must wait for clusters it refers to: without limit for those
-// that are still to be sent, and until a time for those that the client has yet to accept.
+// that are still to be sent, and until a time for those that the client has yet to accept, or for
+// whose endpoints it has yet to ask: a cluster takes no traffic before it has them.
 func (t *turn) blocked(r *Resource) (bool, time.Time) {
 	if !r.Type.awaits || !t.s.ordered() {
 		return false, time.Time{}
 	}
 	clusters := t.s.subs[clusterType.rank]
-	blocked, latest := false, time.Time{}
+	latest := time.Time{}
 	for _, ref := range r.Refs {
-		if t.owed(clusters, ref) {
+		since := time.Time{}
+		switch {
+		case t.owed(clusters, ref):
 			return true, time.Time{}
+		case clusters.flight.put(ref) != nil:
+			since = clusters.flight.at
+		case t.cold(clusters, ref):
+			since = clusters.record.ackedAt
 		}
-		if clusters.flight.put(ref) != nil {
-			latest = clusters.flight.at.Add(t.s.cfg.ClusterAckWait)
-			blocked = t.now.Before(latest)
+		if until := since.Add(t.s.cfg.ClusterAckWait); !since.IsZero() && until.After(latest) {
+			latest = until
 		}
 	}
-	return blocked, latest
+	return t.now.Before(latest), latest
+}
+
+// cold reports whether the client accepted a cluster on this stream and there are endpoints of it that
+// were not sent yet.
+func (t *turn) cold(clusters *subscription, name string) bool {
+	r := clusters.held.entries[name].resource
+	if r == nil {
+		return false
+	}
+	endpoints := t.s.subs[endpointType.rank]
+	return slices.ContainsFunc(r.refs(), func(ref string) bool {
+		if endpoints.held.entries[ref].version != "" || endpoints.flight.put(ref) != nil {
+			return false
+		}
+		_, state := t.offer.Lookup(endpointType, ref)
+		return state == Present
+	})
 }
 
 // overdue is 1 when a resource goes before the client accepted a cluster it refers to.

@@ -39,6 +39,23 @@ func TestOrder(t *testing.T) {
 			ack route
 			ack cluster
 			> route +r=1`,
+		"a route waits until the endpoints of its cluster are on their way": `
+			offer cluster/a=1 endpoint/a=1 route/r=1>a
+			ask cluster ; ask route r
+			> cluster +a=1
+			ack cluster
+			wake 1s
+			ask endpoint a
+			> endpoint +a=1
+			> route +r=1`,
+		"a route waits no longer than a second for the client to ask for endpoints": `
+			offer cluster/a=1 endpoint/a=1 route/r=1>a
+			ask cluster ; ask route r
+			> cluster +a=1
+			ack cluster
+			pass 999ms
+			pass 1ms
+			> route +r=1`,
 		"a route waits no longer than a second": `
 			offer cluster/a=1 route/r=1>a
 			ask cluster ; ask route r
