@@ -133,8 +133,10 @@ X
 			"n":    map[string]any{"m": map[string]any{"o": map[string]any{"p": map[string]any{"q": 1.5}}}},
 			"bool": true, "neg": int64(-3), "f": int64(1000), "hex": int64(16), "hd": "hello\n",
 		}},
-		{"a.json", `{"Kind": "proxy-defaults", "Config": {"l": [{"c": 1}], "ll": [[{"x": 1}]], "n": null, "u": "\ud83d\ude00"}}`,
-			map[string]any{"l": map[string]any{"c": int64(1)}, "ll": map[string]any{"x": int64(1)}, "n": nil, "u": "😀"}},
+		{
+			"a.json", `{"Kind": "proxy-defaults", "Config": {"l": [{"c": 1}], "ll": [[{"x": 1}]], "n": null, "u": "\ud83d\ude00"}}`,
+			map[string]any{"l": map[string]any{"c": int64(1)}, "ll": map[string]any{"x": int64(1)}, "n": nil, "u": "😀"},
+		},
 	} {
 		got := one(t, test.name, test.src).(*chain.ProxyDefaults)
 		if diff := cmp.Diff(test.want, got.Config); diff != "" {
