@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
 )
@@ -29,7 +30,8 @@ type Topic struct {
 	Kind TopicKind
 	// Datacenter is empty for TopicEntries.
 	Datacenter string
-	// Name is a service or, for TopicEntries, a kind.
+	// Name is a service, in lower case because Consul ignores the case of names, or, for TopicEntries,
+	// a kind.
 	Name string
 }
 
@@ -54,17 +56,17 @@ func Services(datacenter string) Topic {
 
 // Health is the topic of a service's plain instances.
 func Health(datacenter, service string) Topic {
-	return Topic{Kind: TopicHealth, Datacenter: datacenter, Name: service}
+	return Topic{Kind: TopicHealth, Datacenter: datacenter, Name: strings.ToLower(service)}
 }
 
 // Connect is the topic of what accepts mesh traffic for a service.
 func Connect(datacenter, service string) Topic {
-	return Topic{Kind: TopicConnect, Datacenter: datacenter, Name: service}
+	return Topic{Kind: TopicConnect, Datacenter: datacenter, Name: strings.ToLower(service)}
 }
 
 // Proxies is the topic of the registrations of a service's sidecars.
 func Proxies(datacenter, service string) Topic {
-	return Topic{Kind: TopicProxies, Datacenter: datacenter, Name: service}
+	return Topic{Kind: TopicProxies, Datacenter: datacenter, Name: strings.ToLower(service)}
 }
 
 // State is what is known of a fact. Only Absent may be answered as empty.
