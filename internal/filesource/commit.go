@@ -1,9 +1,7 @@
 package filesource
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
@@ -24,16 +22,16 @@ func Commit(store *facts.Store, datacenter string, set Set) {
 		case facts.TopicEntries, facts.TopicServices: // committed whole below
 		}
 	}
-	names := map[string]string{}
+	var names []string
 	for _, in := range set.Instances {
 		c := *in
 		c.Node.Datacenter = datacenter
 		for _, t := range topicsOf(datacenter, &c) {
 			topics[t] = append(topics[t], &c)
-			names[strings.ToLower(t.Name)] = t.Name
 		}
-		names[strings.ToLower(c.Service.Service)] = c.Service.Service
+		names = append(names, c.Service.Service)
 	}
+	slices.Sort(names)
 	byKind := map[chain.Kind][]chain.Entry{}
 	for _, e := range set.Entries {
 		byKind[e.Kind()] = append(byKind[e.Kind()], e)
@@ -42,7 +40,7 @@ func Commit(store *facts.Store, datacenter string, set Set) {
 		for _, kind := range chain.Kinds() {
 			tx.Entries(kind, byKind[kind], confirmed)
 		}
-		tx.Services(datacenter, slices.Sorted(maps.Values(names)), confirmed)
+		tx.Services(datacenter, slices.Compact(names), confirmed)
 		for topic, instances := range topics {
 			tx.Instances(topic, instances, confirmed)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,37 +19,52 @@ import (
 // Stdin is the path that stands for the standard input.
 const Stdin = "-"
 
-// maxFile bounds a file. Consul bounds a config entry at 1 MiB or so; this leaves room for many.
+// maxFile bounds what is read of a file.
 const maxFile = 16 << 20
 
-// Set is what a path holds.
+// The codes of the problems of files. docs/codes.md says what to do about each.
+const (
+	CodeUnreadable = "CAT1900"
+	CodeDuplicate  = "CAT1902"
+	CodePorts      = "CAT1911"
+)
+
+// Set is what the files of some paths hold.
 type Set struct {
 	Entries   []chain.Entry
 	Instances []*facts.Instance
+
+	// origins says where each of the instances is defined.
+	origins map[*facts.Instance]string
 }
 
-// Load reads a file, or the files of a directory whose names end in .hcl, .json, .yaml or .yml, in the
-// order of their names; directories within it are left alone, as Consul leaves them. The problems are
-// the user's, with file and line; an error is a path that cannot be read. The set is what could be
-// decoded, which with a problem of severity error is not all.
-func Load(path string) (Set, []chain.Problem, error) {
-	files, err := list(path)
-	if err != nil {
-		return Set{}, nil, err
-	}
-	var set Set
+// Load reads files, and the files of directories whose names end in .hcl, .json, .yaml or .yml, in the
+// order of their names; directories within a directory are left alone, as Consul leaves them. Sidecars
+// that ask for no port get one. The problems are the user's, with file and line; an error is a path
+// that cannot be read. The set is what could be decoded, which with a problem of severity error is
+// not all.
+func Load(paths ...string) (Set, []chain.Problem, error) {
+	set := Set{origins: map[*facts.Instance]string{}}
 	var problems []chain.Problem
-	for _, name := range files {
-		src, err := read(name)
+	for _, path := range paths {
+		files, err := list(path)
 		if err != nil {
 			return Set{}, nil, err
 		}
-		f := entry.Decode(name, src)
-		set.Entries = append(set.Entries, f.Entries...)
-		set.Instances = append(set.Instances, f.Instances...)
-		problems = append(problems, f.Problems...)
+		for _, name := range files {
+			src, err := read(name)
+			if err != nil {
+				return Set{}, nil, err
+			}
+			f := entry.Decode(name, src)
+			set.Entries = append(set.Entries, f.Entries...)
+			set.Instances = append(set.Instances, f.Instances...)
+			maps.Copy(set.origins, f.Origins)
+			problems = append(problems, f.Problems...)
+		}
 	}
-	return set, append(problems, set.duplicates()...), nil
+	problems = append(problems, set.duplicates()...)
+	return set, append(problems, set.assignPorts()...), nil
 }
 
 // list returns the files of a path.
@@ -58,20 +74,20 @@ func list(path string) ([]string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("--from %s: %w", path, reason(err))
+		return nil, fmt.Errorf("read %s: %w", path, reason(err))
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("--from %s: %w", path, reason(err))
+		return nil, fmt.Errorf("read %s: %w", path, reason(err))
 	}
 	var files []string
 	for _, e := range entries {
 		full := filepath.Join(path, e.Name())
-		// Stat follows links: a mounted Kubernetes ConfigMap is made of them.
-		if info, err := os.Stat(full); err == nil && !info.IsDir() && readable(e.Name()) {
+		// Stat follows links: a mounted Kubernetes ConfigMap is made of them. A pipe would never end.
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && readable(e.Name()) {
 			files = append(files, full)
 		}
 	}
@@ -82,7 +98,7 @@ func readable(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return false
 	}
-	return slices.Contains([]string{".hcl", ".json", ".yaml", ".yml"}, filepath.Ext(name))
+	return slices.Contains(entry.Extensions(), strings.ToLower(filepath.Ext(name)))
 }
 
 func read(name string) ([]byte, error) {
@@ -90,17 +106,17 @@ func read(name string) ([]byte, error) {
 	if name != Stdin {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("--from %s: %w", name, reason(err))
+			return nil, fmt.Errorf("read %s: %w", name, reason(err))
 		}
 		defer f.Close()
 		in = f
 	}
 	src, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("--from %s: %w", name, reason(err))
+		return nil, fmt.Errorf("read %s: %w", name, reason(err))
 	}
 	if len(src) > maxFile {
-		return nil, fmt.Errorf("--from %s: larger than %d MiB: split it", name, maxFile>>20)
+		return nil, fmt.Errorf("read %s: larger than %d MiB: split it", name, maxFile>>20)
 	}
 	return src, nil
 }
@@ -113,14 +129,15 @@ func reason(err error) error {
 	return err
 }
 
-// duplicates finds what is defined twice.
+// duplicates finds what is defined twice. Consul ignores the case of names, and of IDs.
 func (s Set) duplicates() []chain.Problem {
 	var problems []chain.Problem
 	seen := map[string]string{}
 	note := func(what, key, origin string) {
+		key = strings.ToLower(key)
 		if first, twice := seen[key]; twice {
 			problems = append(problems, chain.Problem{
-				Code: "CAT1902", Severity: "error", Entry: what, Origin: origin,
+				Code: CodeDuplicate, Severity: chain.SeverityError, Entry: what, Origin: origin,
 				Message: fmt.Sprintf("is defined a second time, the first is at %s: remove one", first),
 			})
 			return
@@ -129,15 +146,15 @@ func (s Set) duplicates() []chain.Problem {
 	}
 	for _, e := range s.Entries {
 		name := string(e.Kind()) + "/" + e.Head().Name
-		note(name, strings.ToLower(name), e.Head().Origin)
+		note(name, name, e.Head().Origin)
 	}
 	for _, in := range s.Instances {
-		note("service/"+in.Service.ID, "service "+in.Node.Node+" "+in.Service.ID, "the service "+in.Service.Service)
+		note("service/"+in.Service.ID, fmt.Sprintf("service %q %q", in.Node.Node, in.Service.ID), s.origins[in])
 	}
 	return problems
 }
 
 // HasErrors reports whether one of the problems is an error.
 func HasErrors(problems []chain.Problem) bool {
-	return slices.ContainsFunc(problems, func(p chain.Problem) bool { return p.Severity == "error" })
+	return slices.ContainsFunc(problems, func(p chain.Problem) bool { return p.Severity == chain.SeverityError })
 }

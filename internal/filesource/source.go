@@ -6,8 +6,6 @@ package filesource
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +20,8 @@ import (
 const (
 	// settle is how long changes gather: an editor writes a file in several steps.
 	settle = 50 * time.Millisecond
+	// patience is how long they gather at most: where something always changes, nothing ever settles.
+	patience = time.Second
 	// recheck is how often the path is read again all the same: some file systems do not notify.
 	recheck = 30 * time.Second
 )
@@ -74,27 +74,23 @@ func (s *Source) Run(ctx context.Context, store *facts.Store) error {
 	defer watcher.Close()
 	for {
 		// The watch is set before the path is read: what changes after that rings.
-		s.watch(watcher)
+		p := placesOf(s.cfg.Path)
+		s.watch(watcher, p)
 		s.load(store)
-		if !s.changed(ctx, watcher) {
+		if !s.changed(ctx, watcher, p) {
 			return nil
 		}
 	}
 }
 
-// watch follows the directory that holds the files, which sees renames that a watch on a file would
-// lose with the file; for links, also the directory that they point into.
-func (s *Source) watch(w *fsnotify.Watcher) {
-	dirs := []string{filepath.Dir(s.cfg.Path)}
-	if info, err := os.Stat(s.cfg.Path); err == nil && info.IsDir() {
-		dirs = append(dirs, s.cfg.Path)
-	}
-	for _, dir := range slices.Clone(dirs) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dirs = append(dirs, real)
+// watch follows the directories, and no other ones.
+func (s *Source) watch(w *fsnotify.Watcher, p places) {
+	for _, dir := range w.WatchList() {
+		if _, ok := p[dir]; !ok {
+			_ = w.Remove(dir) // it may be gone already
 		}
 	}
-	for _, dir := range dirs {
+	for dir := range p {
 		if err := w.Add(dir); err != nil {
 			s.cfg.Logger.Debug("a directory cannot be watched; it is read every "+recheck.String(), "path", dir, "error", err)
 		}
@@ -102,20 +98,29 @@ func (s *Source) watch(w *fsnotify.Watcher) {
 }
 
 // changed waits until something may have changed; false when ctx has ended.
-func (s *Source) changed(ctx context.Context, w *fsnotify.Watcher) bool {
+func (s *Source) changed(ctx context.Context, w *fsnotify.Watcher, p places) bool {
 	timer := time.NewTimer(recheck)
 	defer timer.Stop()
+	var latest <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-timer.C:
 			return true
-		case _, open := <-w.Events:
+		case <-latest:
+			return true
+		case e, open := <-w.Events:
 			if !open {
 				return false
 			}
+			if !p.concern(e.Name) {
+				continue
+			}
 			timer.Reset(settle)
+			if latest == nil {
+				latest = time.After(patience)
+			}
 		case err := <-w.Errors:
 			s.cfg.Logger.Warn("watching the files failed for a moment; they are read again", "path", s.cfg.Path, "error", err)
 			timer.Reset(settle)
@@ -128,13 +133,13 @@ func (s *Source) load(store *facts.Store) {
 	set, problems, err := Load(s.cfg.Path)
 	if err != nil {
 		s.cfg.Metrics.SourceFailed("files")
-		problems = []chain.Problem{{Code: "CAT1900", Severity: "error", Origin: s.cfg.Path, Message: err.Error()}}
+		problems = []chain.Problem{{Code: CodeUnreadable, Severity: chain.SeverityError, Origin: s.cfg.Path, Message: err.Error()}}
 	}
+	s.say(problems)
 	s.mu.Lock()
 	s.problems = problems
 	s.mu.Unlock()
 	s.cfg.Metrics.SourceProblems(len(problems))
-	s.say(problems)
 	if HasErrors(problems) {
 		if reason := first(problems); reason != "" {
 			s.fail(store, reason)
@@ -156,7 +161,7 @@ func (s *Source) fail(store *facts.Store, reason string) {
 
 func first(problems []chain.Problem) string {
 	for _, p := range problems {
-		if p.Severity == "error" {
+		if p.Severity == chain.SeverityError {
 			return p.String()
 		}
 	}
@@ -175,7 +180,7 @@ func (s *Source) say(problems []chain.Problem) {
 		s.cfg.Logger.Info("the files are good again", "path", s.cfg.Path)
 	}
 	for _, p := range problems {
-		if p.Severity == "error" {
+		if p.Severity == chain.SeverityError {
 			s.cfg.Logger.Error("the files cannot be used; the last good ones stay in force", "problem", p.String())
 		} else {
 			s.cfg.Logger.Warn("something in the files is worth a look", "problem", p.String())
