@@ -337,3 +337,16 @@ func TestDroppedClientsLeaveNothing(t *testing.T) {
 		t.Errorf("%d chains are left", n)
 	}
 }
+
+func TestAnUpstreamThatIsNotSupportedIsNamedAndHoldsNothingUp(t *testing.T) {
+	f := loaded(t, snapshot.Config{PlaintextMesh: true}, "api", "web")
+	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
+	f.instances(facts.Proxies("dc1", "web"), confirmed, sidecar("p",
+		facts.Upstream{DestinationName: "far", DestinationPeer: "other", LocalBindPort: 9190},
+		facts.Upstream{DestinationName: "api", LocalBindPort: 9191},
+		facts.Upstream{DestinationName: "*", CentrallyConfigured: true}))
+	plan := f.put(snapshot.Client{ID: "p", Service: "web"}).Plans["p"]
+	if !plan.Complete() || len(plan.Upstreams) != 2 || len(plan.Upstreams[0].Missing) != 1 || len(plan.Upstreams[1].Resources) == 0 {
+		t.Errorf("%+v", plan)
+	}
+}

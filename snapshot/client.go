@@ -42,6 +42,8 @@ type Upstream struct {
 	// Config is the client's own configuration of the upstream; unset fields are taken from the
 	// service-defaults of the client's service.
 	Config UpstreamConfig
+
+	unsupported string // why it is not served; empty when it is
 }
 
 // EnvoyID is the name under which Consul knows the upstream: "api", or "api?dc=dc2".

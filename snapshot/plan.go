@@ -48,7 +48,8 @@ type UpstreamPlan struct {
 	// Pending says why the upstream cannot be served as it should be; Resources is then what was
 	// last good, if anything.
 	Pending string
-	// Missing says what is left out of an upstream that is served: failover targets not known yet.
+	// Missing says what is left out, of an upstream that is served all the same or of one that is not
+	// supported: it is no reason to wait.
 	Missing []string
 	// Problems are the configuration errors that the upstream's chain has now.
 	Problems  []chain.Problem
@@ -140,6 +141,10 @@ func (p *planner) upstreams(c Client, upstreams []Upstream) []UpstreamPlan {
 	plans := make([]UpstreamPlan, 0, len(upstreams))
 	bound := map[string]string{}
 	for _, u := range upstreams {
+		if u.unsupported != "" {
+			plans = append(plans, UpstreamPlan{Name: u.EnvoyID(), Missing: []string{u.unsupported}})
+			continue
+		}
 		bind := net.JoinHostPort(u.BindAddress, strconv.Itoa(u.BindPort))
 		if other, taken := bound[bind]; taken {
 			plans = append(plans, UpstreamPlan{

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -52,23 +53,37 @@ func match(c Client, rows []*facts.Instance) (*facts.Instance, string) {
 	return nil, fmt.Sprintf("no sidecar with the ID %q is registered for service %q", c.ID, c.Service)
 }
 
-// fromProxy lists the upstreams of a registration that have an address of their own.
+// defaultBind is where a sidecar listens for an upstream that names no address.
+const defaultBind = "127.0.0.1"
+
+// fromProxy lists the upstreams of a registration. Those that Consul adds from central configuration,
+// for services the sidecar does not name itself, have no address of their own.
 func fromProxy(p *facts.Proxy) []Upstream {
 	var list []Upstream
 	for _, u := range p.Upstreams {
-		if u.CentrallyConfigured || u.LocalBindPort == 0 || u.DestinationPeer != "" ||
-			(u.DestinationType != "" && u.DestinationType != "service") {
+		if u.CentrallyConfigured || u.DestinationName == "*" {
 			continue
-		}
-		address := u.LocalBindAddress
-		if address == "" {
-			address = "127.0.0.1"
 		}
 		list = append(list, Upstream{
 			Service: u.DestinationName, Datacenter: u.Datacenter,
-			BindAddress: address, BindPort: u.LocalBindPort,
-			Config: fromRegistration(u),
+			BindAddress: cmp.Or(u.LocalBindAddress, defaultBind), BindPort: u.LocalBindPort,
+			Config: fromRegistration(u), unsupported: unsupported(u),
 		})
 	}
 	return list
+}
+
+// unsupported says why a registered upstream is not served; empty when it is.
+func unsupported(u facts.Upstream) string {
+	switch {
+	case u.DestinationPeer != "":
+		return "cluster peering is not supported"
+	case u.DestinationType != "" && u.DestinationType != "service":
+		return "upstreams of the type " + u.DestinationType + " are not supported"
+	case u.LocalBindSocketPath != "":
+		return "upstreams on a socket are not supported: give it local_bind_port"
+	case u.LocalBindPort == 0:
+		return "it has no local_bind_port"
+	}
+	return ""
 }

@@ -53,7 +53,7 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 	for i, id := range append([]string{target.ID}, failover.Targets...) {
 		member := c.Targets[id]
 		if reason := t.unknown(member); reason != "" {
-			t.out.Missing = append(t.out.Missing, reason)
+			t.out.Missing = append(t.out.Missing, "a failover target is left out: "+reason)
 			continue
 		}
 		// Named after the target that fails over, as in Consul: two upstreams that fail over to one

@@ -51,7 +51,7 @@ func (st *stream) report(now time.Time, plan *snapshot.Plan) ProxyStatus {
 			out.Pending = append(out.Pending, PendingStatus{Upstream: u.Name, Reason: u.Pending})
 		}
 		for _, reason := range u.Missing {
-			out.Pending = append(out.Pending, PendingStatus{Upstream: u.Name, Reason: "failover target left out: " + reason})
+			out.Pending = append(out.Pending, PendingStatus{Upstream: u.Name, Reason: reason})
 		}
 		for j := range u.Problems {
 			out.Problems = append(out.Problems, u.Name+": "+u.Problems[j].Message)
