@@ -160,11 +160,16 @@ func (d *decoder) mismatch(path string, n node, want string) {
 }
 
 // plain is a value whose keys are the user's: maps and lists of strings, booleans and numbers, which
-// are int64 or float64. A list of one is what it holds: Consul makes that of it when it is written.
+// are int64 or float64. A list of one that is the value of a key is what it holds: Consul makes that of
+// it when it is written.
 func (d *decoder) plain(path string, n node) any {
 	if !d.lenient {
 		n = n.single()
 	}
+	return d.asIs(path, n)
+}
+
+func (d *decoder) asIs(path string, n node) any {
 	switch x := n.value.(type) {
 	case number:
 		if i, err := strconv.ParseInt(string(x), 10, 64); err == nil {
@@ -178,7 +183,7 @@ func (d *decoder) plain(path string, n node) any {
 	case list:
 		l := make([]any, 0, len(x))
 		for i, item := range x {
-			l = append(l, d.plain(fmt.Sprintf("%s[%d]", path, i), item))
+			l = append(l, d.asIs(fmt.Sprintf("%s[%d]", path, i), item))
 		}
 		return l
 	case *object:
