@@ -60,8 +60,8 @@ func (e *Envoy) Restart() {
 	admin := e.file("admin-address")
 	_ = os.Remove(admin)
 	args := append([]string{
-		"-c", e.file("bootstrap.yaml"), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning",
-		"--drain-time-s", "1", "--parent-shutdown-time-s", "2", "--admin-address-path", admin,
+		"-c", e.file("bootstrap.yaml"), "--use-dynamic-base-id", "--disable-hot-restart", "--concurrency", "1", "-l", "warning",
+		"--drain-time-s", "1", "--admin-address-path", admin,
 	}, e.extra...)
 	p, err := start("envoy", e.file("envoy.log"), exec.Command(tool(e.t, "envoy", "envoy-venv/bin/envoy"), args...))
 	if err != nil {
