@@ -311,10 +311,7 @@ func clusterType() *session.Type { return session.Types()[0] }
 
 // TestRandomStreams runs the model over many seeds.
 func TestRandomStreams(t *testing.T) {
-	seeds := 4000
-	if testing.Short() {
-		seeds = 400
-	}
+	const seeds = 4000
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		data := make([]byte, 50+rng.IntN(1500))
