@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.from, "from", "", "read the file or directory `PATH` in Consul's formats instead of following Consul; - is stdin")
 	flags.StringVar(&f.consulAddr, "consul-addr", "", "the `URL` of Consul's HTTP API (default $CONSUL_HTTP_ADDR, else 127.0.0.1:8500)")
 	flags.StringVar(&f.datacenter, "datacenter", "", "the `datacenter` to be in (default that of the Consul agent; "+chain.DefaultDatacenter+" with files)")
-	flags.StringVar(&f.trustDomain, "trust-domain", "", "the `domain` that ends the names of services (default that of Consul's certificate authority; "+chain.DefaultTrustDomain+" with files)")
+	flags.StringVar(&f.trustDomain, "trust-domain", "", "the `domain` that ends the names of services (default that of Consul's certificate authority; "+chain.DefaultTrustDomain+" where there is none, and with files)")
 	cmd.MarkFlagsMutuallyExclusive("from", "consul-addr")
 }
 
@@ -84,6 +85,11 @@ func (f *sourceFlags) openConsul(log hclog.Logger, counts *metrics.Metrics) (sou
 			var err error
 			if p.datacenter, err = consul.Datacenter(ctx); err == nil && p.trustDomain == "" {
 				p.trustDomain, err = consul.TrustDomain(ctx)
+			}
+			if errors.Is(err, consulwatch.ErrNoConnect) {
+				log.Warn("Consul has no service mesh, and so no trust domain of its own: plain services need none, "+
+					"but the names of clusters end in one; --trust-domain sets it", "reason", err, "trust_domain", chain.DefaultTrustDomain)
+				p.trustDomain, err = chain.DefaultTrustDomain, nil
 			}
 			if err != nil {
 				return place{}, unreachable(err)

@@ -36,6 +36,14 @@ func WithACL() ConsulOption {
 	}
 }
 
+// WithoutMesh turns Consul's service mesh off, and with it its certificate authority.
+func WithoutMesh() ConsulOption {
+	return func(c *Consul) {
+		c.meshless = true
+		c.hcl = append(c.hcl, `connect { enabled = false }`)
+	}
+}
+
 // WithDataDir keeps Consul's data over [Consul.Restart]: a server that writes to disk, not -dev.
 func WithDataDir() ConsulOption {
 	return func(c *Consul) { c.persistent = true }
@@ -53,6 +61,7 @@ type Consul struct {
 	token      string
 	hcl        []string
 	persistent bool
+	meshless   bool
 	ports      map[string]int // by name of the flag
 	client     *api.Client
 
@@ -159,7 +168,7 @@ func (c *Consul) serving() error {
 	if leader == "" {
 		return fmt.Errorf("no leader is elected")
 	}
-	if _, _, err := c.client.Connect().CARoots(opts); err != nil {
+	if _, _, err := c.client.Connect().CARoots(opts); err != nil && !c.meshless {
 		return err
 	}
 	services, _, err := c.client.Catalog().Services(opts)

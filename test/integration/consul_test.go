@@ -199,3 +199,18 @@ func TestHowLongAWriteTakes(t *testing.T) {
 		"the command itself took %s (min %s max %s)",
 		rounds, follow[rounds/2], write[rounds/2], follow[0], follow[rounds-1])
 }
+
+func TestAConsulWithoutItsMesh(t *testing.T) {
+	consul := testenv.StartConsul(t, testenv.WithoutMesh())
+	f := &fleet{t: t, consul: consul}
+	f.catenary = testenv.StartCatenary(t, consul.Env(), "--consul-addr", consul.HTTPAddr())
+	testenv.Eventually(t, patience, f.catenary.Ready)
+	f.register("api", testenv.StartBackend(t, "v1"))
+	f.http("api")
+	api, up := port(t, "api")
+	f.envoy("web", up).WaitReady()
+	answers(t, api, "v1")
+	if n := strings.Count(f.catenary.Log(), "--trust-domain"); n != 1 {
+		t.Errorf("the log tells %d times of the trust domain that Consul does not have:\n%s", n, f.catenary.Log())
+	}
+}
