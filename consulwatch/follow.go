@@ -109,6 +109,7 @@ func (w *watch) failed(ctx context.Context, err error) {
 		w.index = 0
 		w.source.suspectRestore()
 	case errors.As(err, &f) && f.limited:
+		recovered = nil // what others are answered is no reason to be less patient
 		w.to.fail(err)
 	default:
 		w.index = 0 // who answers next may be another server, or one with other data
