@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -44,10 +45,20 @@ func refusal(problem string) *routev3.Route {
 		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
 			Status: 503,
 			Body: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{
-				InlineString: "catenary: " + problem + "\n",
+				InlineString: "catenary: " + clip(problem) + "\n",
 			}},
 		}},
 	}
+}
+
+// maxProblem keeps the body of a refusal below the 4096 bytes that Envoy accepts.
+const maxProblem = 4000
+
+func clip(text string) string {
+	if len(text) <= maxProblem {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxProblem], "") + "..."
 }
 
 type routeBuilder struct {
