@@ -61,17 +61,22 @@ func (p *publisher) run(ctx context.Context, sub *facts.Subscription) {
 			return
 		case <-sub.Bell():
 		}
-		view, changed := sub.Drain()
-		if len(changed) > 0 {
-			p.mu.Lock()
-			p.publish(p.cache.Update(view, changed), nil)
-			p.mu.Unlock()
-		}
+		p.update(sub)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(coalesce):
 		}
+	}
+}
+
+// update publishes what changed. The view is taken under the lock, as that of join is: in any other
+// order one that joins meanwhile would be given newer facts, and this would take them back.
+func (p *publisher) update(sub *facts.Subscription) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if view, changed := sub.Drain(); len(changed) > 0 {
+		p.publish(p.cache.Update(view, changed), nil)
 	}
 }
 
