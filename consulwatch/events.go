@@ -8,25 +8,35 @@ import (
 
 // What concerns all topics at once is said once, not once for each of them.
 
-// lost says once that Consul cannot be read.
-func (s *Source) lost(reason string) {
+// lost says once that Consul cannot be read, be it for one topic or for all. What is asked when no
+// topic is followed yet is the topic without a name.
+func (s *Source) lost(topic facts.Topic, reason string) {
 	s.mu.Lock()
-	news := s.away == ""
-	s.away = reason
+	news := len(s.away) == 0
+	s.away[topic] = struct{}{}
+	if news {
+		s.back = false
+	}
 	s.mu.Unlock()
 	if news {
 		s.log.Warn("Consul cannot be read: all that is known stays", "reason", reason)
 	}
 }
 
-// reached says once that Consul answers again, and hastens those who wait for it.
-func (s *Source) reached() {
+// reached hastens those who wait for Consul when it first answers one of them again, and says once that
+// all are answered. Where only some are, as under a rate limit, neither is repeated.
+func (s *Source) reached(topic facts.Topic) {
 	s.mu.Lock()
-	news := s.away != ""
-	s.away = ""
+	before := len(s.away)
+	delete(s.away, topic)
+	over := before > 0 && len(s.away) == 0
+	hasten := before > 0 && !s.back
+	s.back = true
 	s.mu.Unlock()
-	if news {
+	if over {
 		s.log.Info("Consul answers again", "address", s.address)
+	}
+	if hasten {
 		s.recovered.give()
 	}
 }

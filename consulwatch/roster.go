@@ -117,6 +117,7 @@ func (r *roster) forget(topics []facts.Topic) {
 	for _, f := range ended {
 		<-f.done
 		f.sink.hidden("")
+		s.reached(f.sink.topic)
 	}
 	r.store.Commit(func(tx *facts.Tx) {
 		for _, topic := range topics {

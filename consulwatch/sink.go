@@ -58,7 +58,7 @@ func (k *sink) answered(a answer) {
 	k.mu.Lock()
 	k.status.Index, k.status.Backend, k.status.answered = a.index, a.backend, time.Now()
 	k.mu.Unlock()
-	k.source.reached()
+	k.source.reached(k.topic)
 }
 
 // fail records a failed attempt. Everything known of the topic stays.
@@ -71,9 +71,10 @@ func (k *sink) fail(err error) {
 		k.mu.Lock()
 		k.status.Failure = reason
 		k.mu.Unlock()
-		k.source.lost(reason) // said once for all topics
+		k.source.lost(k.topic, reason) // said once for all topics
 		return
 	}
+	k.source.reached(k.topic) // it did answer, if not what was asked
 	k.failure(reason)
 }
 

@@ -30,10 +30,11 @@ type Source struct {
 
 	mu        sync.Mutex
 	following map[facts.Topic]*followed
-	local     string                 // the agent's datacenter, once known
-	away      string                 // why Consul does not answer; empty while it does
-	restore   time.Time              // when restored was last given
-	veiled    map[facts.Topic]string // of which topics something may be hidden, and why
+	local     string                   // the agent's datacenter, once known
+	away      map[facts.Topic]struct{} // for which topics Consul does not answer
+	back      bool                     // it has answered one since it was away
+	restore   time.Time                // when restored was last given
+	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
 }
 
 // followed is a topic that is followed.
@@ -54,7 +55,7 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
-		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{},
+		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
 	}
 	if s.log == nil {
 		s.log = hclog.NewNullLogger()

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
 // Datacenter returns the datacenter whose services are followed: the configured one, else the
@@ -91,7 +93,7 @@ func (s *Source) once(ctx context.Context, path string, out any) error {
 	if _, err := s.client.Raw().Query(path, out, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return s.explain(query{path: path}, err)
 	}
-	s.reached()
+	s.reached(facts.Topic{})
 	return nil
 }
 
@@ -109,11 +111,12 @@ func (s *Source) insist(ctx context.Context, ask func() error) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), cmp.Or(last, err))
 		case !errors.As(err, &f) || !f.again:
+			s.reached(facts.Topic{})
 			return err
 		}
 		last = err
 		recovered := s.recovered.next()
-		s.lost(f.text)
+		s.lost(facts.Topic{}, f.text)
 		pause(ctx, retry.NextBackOff(), recovered)
 	}
 }
