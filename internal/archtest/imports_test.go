@@ -23,6 +23,7 @@ func layers() []layer {
 	server := append(slices.Clone(products), "xds/envoy", "xds/session", "internal/bootstrap")
 	return []layer{
 		{"chain", nil, "the compiler is a library on its own"},
+		{"chain/explain", []string{"chain"}, "an explanation is made of a chain and its entries, by the same rule as the chain"},
 		{"internal/entry", []string{"chain", "internal/facts"}, "decoding knows the types it fills and nothing of where the text came from"},
 		{"internal/facts", []string{"chain"}, "facts are what everything is made from; they know neither sources nor products"},
 		{"internal/facts/factstest", data, "the suite of sources looks only at the store"},
@@ -34,7 +35,7 @@ func layers() []layer {
 		{"xds", server, "the server joins products, translation and sessions"},
 		{"internal/bootstrap", nil, "what a client says of itself is a contract of its own"},
 		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
-		{"internal/admin", append(slices.Clone(products), "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
+		{"internal/admin", append(slices.Clone(products), "chain/explain", "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
 		{"internal/render", nil, "writers know nothing of what the values mean"},
 		{"internal/demo", []string{"examples", "internal/admin", "internal/bootstrap"}, "the demo is a user of the program: it meets the server over its ports"},
 		{"internal/archtest", nil, "rules have no code"},
