@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// listen opens both listeners, and warns of one that others can reach.
+// listen opens both listeners, and warns of one that others can reach, and of plaintext.
 func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err error) {
 	var config net.ListenConfig
 	if p.grpc, err = config.Listen(ctx, "tcp", grpcAddr); err != nil {
@@ -23,6 +23,10 @@ func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err err
 	if !isLoopback(p.http.Addr()) {
 		p.log.Warn("the HTTP side tells everyone who reaches this address what the fleet looks like",
 			"admin", p.http.Addr().String())
+	}
+	if p.plaintextMesh {
+		p.log.Warn("registered sidecars are served in plaintext and without identity: for measuring only",
+			"flag", "--experimental-plaintext-mesh")
 	}
 	return nil
 }

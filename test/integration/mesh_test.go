@@ -83,6 +83,9 @@ services {
 
 func TestAnEnvoyFromConsulsOwnBootstrap(t *testing.T) {
 	f := startFleet(t, false, "--experimental-plaintext-mesh")
+	if !strings.Contains(f.catenary.Log(), "in plaintext and without identity") {
+		t.Errorf("nothing warns of plaintext:\n%s", f.catenary.Log())
+	}
 	direct, behind := testenv.StartBackend(t, "direct"), testenv.StartBackend(t, "sidecar")
 	f.http("api")
 	f.register("api", direct)
