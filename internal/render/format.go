@@ -8,9 +8,13 @@ import (
 
 // The names of the forms, as -o takes them.
 const (
-	FormatTable = "table"
-	FormatJSON  = "json"
-	FormatYAML  = "yaml"
+	FormatTable   = "table"
+	FormatText    = "text"
+	FormatJSON    = "json"
+	FormatYAML    = "yaml"
+	FormatTree    = "tree"
+	FormatDot     = "dot"
+	FormatMermaid = "mermaid"
 )
 
 // Format is a command line flag whose value is one of a list of forms. It implements pflag.Value;
