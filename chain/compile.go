@@ -19,8 +19,13 @@ const (
 	// MaxSplits bounds the legs of all splitters of a chain together, where a nested splitter counts
 	// each time it is merged into another.
 	MaxSplits = 100_000
+	// MaxHeaders bounds the header modifiers of all legs that are merged into others.
+	MaxHeaders = 1_000_000
 	// MaxRedirects bounds the redirects from one service to the one that is used in the end.
 	MaxRedirects = 1_000
+	// MaxTargets bounds the targets of a chain, where one counts each time that a route, a leg, a
+	// redirect or a failover leads to it.
+	MaxTargets = 50_000
 )
 
 // Compile makes the discovery chain of a service out of config entries. It is deterministic, never
@@ -38,21 +43,29 @@ func Compile(req Request, e Entries) (*Chain, []Problem) {
 	return out, nil
 }
 
-// compiler is the state of one compilation.
+// compiler is the state of one compilation. Its output is made at the end, from the targets and from the
+// forks that lead to them: so nothing is made that the chain does not hold, and in the right size.
 type compiler struct {
 	req     Request
 	entries Entries
 
-	services map[string]*service
 	proxy    *ProxyDefaults
+	services services
 	// noResolver stands for the resolver of every service without one.
 	noResolver ServiceResolver
 	// reach is computed only for the rare chain that asks for it.
 	reach reach
 
-	// nodes are keyed by nodeKey, and nested splitters are still in them.
-	nodes   map[string]*Node
-	targets map[string]*Target
+	targets targets
+	// splitters are those of each service asked for, by the name as it was spelled; nil for none.
+	splitters map[string]*fork
+	// nodes counts those made so far, nested splitters included.
+	nodes int
+	// places is room for those of one failover.
+	places []place
+
+	resolverNodes slab[resolverNode]
+	forks         slab[fork]
 
 	// protocol is what all services recorded so far agree on.
 	protocol   string
@@ -73,10 +86,8 @@ func newCompiler(req Request, e Entries) *compiler {
 	return &compiler{
 		req:      req,
 		entries:  e,
-		services: make(map[string]*service),
 		proxy:    lookup[*ProxyDefaults](e, KindProxyDefaults, GlobalName),
-		nodes:    make(map[string]*Node),
-		targets:  make(map[string]*Target),
+		services: services{ownKey: strings.ToLower(req.Service)},
 	}
 }
 
@@ -88,8 +99,8 @@ func (c *compiler) compile() (*Chain, *Problem) {
 	if problem = c.checkCycles(start); problem != nil {
 		return nil, problem
 	}
-	nodes, problem := c.flatten(start)
-	if problem != nil {
+	splitters := start.splitters()
+	if problem = c.checkSize(splitters); problem != nil {
 		return nil, problem
 	}
 	if problem = c.checkProtocol(start); problem != nil {
@@ -103,12 +114,12 @@ func (c *compiler) compile() (*Chain, *Problem) {
 		Partition:         defaultPartition,
 		Datacenter:        c.req.Datacenter,
 		CustomizationHash: c.customized.hash(),
-		Default:           c.isDefault(nodes[start]),
+		Default:           c.isDefault(start),
 		Protocol:          c.protocol,
 		EnvoyExtensions:   c.extensions(defaults),
-		StartNode:         start,
-		Nodes:             nodes,
-		Targets:           c.retainedTargets(nodes),
+		StartNode:         start.key(),
+		Nodes:             c.allNodes(start, splitters),
+		Targets:           c.targets.used(),
 		AutoVirtualIPs:    c.req.AutoVirtualIPs,
 		ManualVirtualIPs:  c.req.ManualVirtualIPs,
 	}
@@ -120,47 +131,63 @@ func (c *compiler) compile() (*Chain, *Problem) {
 
 // start makes the chain's first node and all that follow it. It reports whether overrides kept the
 // service's router or splitter out.
-func (c *compiler) start() (key string, stripped bool, problem *Problem) {
+func (c *compiler) start() (first step, stripped bool, problem *Problem) {
 	name := c.req.Service
 	router := lookup[*ServiceRouter](c.entries, KindServiceRouter, name)
 	if c.stripsLayer7() {
 		splitter := lookup[*ServiceSplitter](c.entries, KindServiceSplitter, name)
-		key, problem = c.resolverNode(c.target(c.local(name, "")))
-		return key, router != nil || splitter != nil, problem
+		first, problem = c.resolver(c.target(c.local(name, "")))
+		return first, router != nil || splitter != nil, problem
 	}
 	if router != nil {
-		key, problem = c.routerNode(router)
-		return key, false, problem
+		first, problem = c.router(router)
+		return first, false, problem
 	}
-	key, problem = c.splitterOrResolver(c.local(name, ""))
-	return key, false, problem
+	first, problem = c.splitterOrResolver(c.local(name, ""))
+	return first, false, problem
 }
 
 // splitterOrResolver makes the node of a service: its splitter if it has one and no subset is chosen.
-func (c *compiler) splitterOrResolver(p place) (string, *Problem) {
+func (c *compiler) splitterOrResolver(p place) (step, *Problem) {
 	if p.subset == "" {
-		if key, problem := c.splitterNode(p.service); key != "" || problem != nil {
-			return key, problem
+		if f, problem := c.splitter(p.service); f != nil || problem != nil {
+			return step{fork: f}, problem
 		}
 	}
-	return c.resolverNode(c.target(p))
+	return c.resolver(c.target(p))
 }
 
-// add records a node under its key.
-func (c *compiler) add(key string, n *Node) *Problem {
-	if len(c.nodes) >= MaxNodes {
+// count makes room for one more node.
+func (c *compiler) count() *Problem {
+	if c.nodes >= MaxNodes {
 		return c.tooLarge("nodes", MaxNodes)
 	}
-	c.nodes[key] = n
+	c.nodes++
 	return nil
 }
 
-func (c *compiler) isDefault(start *Node) bool {
-	if start.Type != NodeResolver || !start.Resolver.Default {
-		return false
+// allNodes are the chain's nodes: the start, the splitters that are not below another one, and the
+// resolvers. All of the resolvers are in use, since flattening drops no leg.
+func (c *compiler) allNodes(start step, splitters []*fork) map[string]*Node {
+	nodes := make(map[string]*Node, c.nodes)
+	if start.fork != nil && start.fork.isRouter() {
+		nodes[start.fork.key] = start.fork.routerNode()
 	}
-	t := c.targets[start.Resolver.Target]
-	return t.Service == c.req.Service && t.Namespace == defaultNamespace && t.Partition == defaultPartition
+	for _, f := range splitters {
+		nodes[f.key] = f.splitterNode()
+	}
+	for _, t := range c.targets.all {
+		if t.node != nil {
+			nodes[t.key] = t.node
+		}
+	}
+	return nodes
+}
+
+func (c *compiler) isDefault(start step) bool {
+	t := start.target
+	return t != nil && t.node.Resolver.Default &&
+		t.Service == c.req.Service && t.Namespace == defaultNamespace && t.Partition == defaultPartition
 }
 
 // extensions are those of all proxies, then those of the chain's own service.
@@ -174,22 +201,4 @@ func (c *compiler) extensions(own *ServiceDefaults) []EnvoyExtension {
 		return c.proxy.EnvoyExtensions
 	}
 	return slices.Concat(c.proxy.EnvoyExtensions, own.EnvoyExtensions)
-}
-
-// retainedTargets are the targets that a resolver among the nodes refers to.
-func (c *compiler) retainedTargets(nodes map[string]*Node) map[string]*Target {
-	kept := make(map[string]*Target, len(nodes))
-	for _, n := range nodes {
-		if n.Resolver == nil {
-			continue
-		}
-		kept[n.Resolver.Target] = c.targets[n.Resolver.Target]
-		if n.Resolver.Failover == nil {
-			continue
-		}
-		for _, id := range n.Resolver.Failover.Targets {
-			kept[id] = c.targets[id]
-		}
-	}
-	return kept
 }

@@ -2,42 +2,40 @@ package chain
 
 import "fmt"
 
-// failover makes the list of targets to try when t has no healthy instance. The failover of those
+// failover fills in the list of targets to try when t has no healthy instance. The failover of those
 // targets is not followed: only their redirects and default subsets are.
-func (c *compiler) failover(t *Target, r *ServiceResolver) (*ResolverFailover, *Problem) {
-	f, ok := r.Failover[t.ServiceSubset]
+func (c *compiler) failover(t *target, out *ResolverFailover) *Problem {
+	f, ok := t.resolver.Failover[t.ServiceSubset]
 	if !ok || t.ServiceSubset == "" {
-		if f, ok = r.Failover["*"]; !ok {
-			return nil, nil
+		if f, ok = t.resolver.Failover["*"]; !ok {
+			return nil
 		}
 	}
-	places, problem := c.failoverPlaces(t, r, &f)
+	places, problem := c.failoverPlaces(t, &f)
 	if problem != nil {
-		return nil, problem
+		return problem
 	}
-	out := &ResolverFailover{Policy: f.Policy}
+	out.Targets = make([]string, 0, len(places))
 	for _, p := range places {
-		if p.id() == t.ID {
+		to := c.target(p)
+		if to == t {
 			continue
 		}
-		target, _, problem := c.resolve(c.target(p))
-		if problem != nil {
-			return nil, problem
+		if to, problem = c.resolve(to); problem != nil {
+			return problem
 		}
-		out.Targets = append(out.Targets, target.ID)
+		out.Targets = append(out.Targets, to.ID)
 	}
-	if len(out.Targets) == 0 {
-		return nil, nil
-	}
+	out.Policy = f.Policy
 	if out.Policy == nil && c.proxy != nil {
 		out.Policy = c.proxy.FailoverPolicy
 	}
-	return out, nil
+	return nil
 }
 
-// failoverPlaces lists where a failover leads. Of its forms exactly one counts.
-func (c *compiler) failoverPlaces(t *Target, r *ServiceResolver, f *Failover) ([]place, *Problem) {
-	var places []place
+// failoverPlaces lists where a failover leads, until it is called again. Of its forms exactly one counts.
+func (c *compiler) failoverPlaces(t *target, f *Failover) ([]place, *Problem) {
+	places := c.places[:0]
 	switch {
 	case len(f.Datacenters) > 0:
 		for _, dc := range f.Datacenters {
@@ -54,12 +52,13 @@ func (c *compiler) failoverPlaces(t *Target, r *ServiceResolver, f *Failover) ([
 			}))
 		}
 	case f.SamenessGroup != "":
-		return nil, c.problem(CodeNoSamenessGroup, r, "Failover", fmt.Sprintf(
+		return nil, c.problem(CodeNoSamenessGroup, t.resolver, "Failover", fmt.Sprintf(
 			"sameness group missing for service %q", t.Service))
 	default:
 		places = append(places, c.rewritten(t, place{
 			service: f.Service, subset: f.ServiceSubset, namespace: f.Namespace,
 		}))
 	}
+	c.places = places
 	return places, nil
 }

@@ -9,49 +9,53 @@ import (
 
 const defaultConnectTimeout = 5 * time.Second
 
-// resolverNode makes the node that a target ends in, after redirects and default subset.
-func (c *compiler) resolverNode(t *Target) (string, *Problem) {
-	if key := nodeKey(NodeResolver, t.ID); c.nodes[key] != nil {
-		return key, nil
-	}
-	t, resolver, problem := c.resolve(t)
+// resolverNode is a resolver node with what it points to.
+type resolverNode struct {
+	node     Node
+	body     Resolver
+	failover ResolverFailover
+}
+
+// resolver makes the resolver node that a target ends in, after redirects and default subset.
+func (c *compiler) resolver(t *target) (step, *Problem) {
+	t, problem := c.resolve(t)
 	if problem != nil {
-		return "", problem
+		return step{}, problem
 	}
-	key := nodeKey(NodeResolver, t.ID)
-	if c.nodes[key] != nil {
-		return key, nil
+	if t.node != nil {
+		return step{target: t}, nil
 	}
-	node := &Node{
-		Type: NodeResolver,
-		Name: t.ID,
-		Resolver: &Resolver{
-			Default:        resolver.isDefault(),
-			ConnectTimeout: t.ConnectTimeout,
-			RequestTimeout: resolver.RequestTimeout,
-			Target:         t.ID,
-		},
-		LoadBalancer: resolver.LoadBalancer,
+	if problem = c.count(); problem != nil {
+		return step{}, problem
 	}
-	if problem = c.add(key, node); problem != nil {
-		return "", problem
+	n := c.resolverNodes.next()
+	n.node = Node{Type: NodeResolver, Name: t.ID, Resolver: &n.body, LoadBalancer: t.resolver.LoadBalancer}
+	n.body = Resolver{
+		Default:        t.resolver.isDefault(),
+		ConnectTimeout: t.ConnectTimeout,
+		RequestTimeout: t.resolver.RequestTimeout,
+		Target:         t.ID,
 	}
-	node.Resolver.Failover, problem = c.failover(t, resolver)
-	return key, problem
+	t.node = &n.node
+	if problem = c.failover(t, &n.failover); len(n.failover.Targets) > 0 {
+		n.body.Failover = &n.failover
+	}
+	return step{target: t}, problem
 }
 
 // resolve follows redirects and the default subset to the target whose instances are used, and
-// completes that one. It returns the resolver that has the say there.
-func (c *compiler) resolve(t *Target) (*Target, *ServiceResolver, *Problem) {
-	var seen []string
-	for {
-		if problem := c.checkRedirect(seen, t); problem != nil {
-			return nil, nil, problem
+// completes that one.
+func (c *compiler) resolve(t *target) (*target, *Problem) {
+	var few [4]*target
+	way := few[:0]
+	for t.end == nil {
+		if problem := c.checkRedirect(way, t); problem != nil {
+			return nil, problem
 		}
-		seen = append(seen, t.ID)
+		way = append(way, t)
 		s, problem := c.arrive(t)
 		if problem != nil {
-			return nil, nil, problem
+			return nil, problem
 		}
 		if next := c.redirect(t, s.resolver); next != t {
 			t = next
@@ -61,32 +65,51 @@ func (c *compiler) resolve(t *Target) (*Target, *ServiceResolver, *Problem) {
 			t = c.target(c.rewritten(t, place{subset: s.resolver.DefaultSubset}))
 			continue
 		}
-		return t, s.resolver, c.complete(t, s)
+		if problem := c.complete(t, s); problem != nil {
+			return nil, problem
+		}
+		t.end = t
+		way = way[:len(way)-1]
 	}
+	hops := t.hops + len(way)
+	if hops > MaxRedirects {
+		return nil, c.tooLarge("redirects", MaxRedirects)
+	}
+	for i, from := range way {
+		from.end, from.hops = t.end, hops-i
+	}
+	return t.end, nil
 }
 
 // arrive looks up what counts for a target, and makes its protocol count unless a peer decides it.
-func (c *compiler) arrive(t *Target) (*service, *Problem) {
+func (c *compiler) arrive(t *target) (*service, *Problem) {
 	if t.Peer != "" {
 		return c.atPeer(t.Service), nil
 	}
-	return c.service(t.Service), c.recordProtocol(t.Service)
+	s := c.service(t.Service)
+	return s, c.recordProtocol(s, t.Service)
 }
 
-// checkRedirect refuses to come to a target again, naming the way there.
-func (c *compiler) checkRedirect(seen []string, t *Target) *Problem {
-	if len(seen) > MaxRedirects {
+// checkRedirect refuses to come to a target again, naming the way there, and to go on forever.
+func (c *compiler) checkRedirect(way []*target, t *target) *Problem {
+	switch {
+	case len(way) > MaxRedirects:
 		return c.tooLarge("redirects", MaxRedirects)
-	}
-	if !slices.Contains(seen, t.ID) {
+	case c.targets.asked > MaxTargets:
+		return c.tooLarge("targets", MaxTargets)
+	case !slices.Contains(way, t):
 		return nil
 	}
+	var ids strings.Builder
+	for _, passed := range way {
+		ids.WriteString(passed.ID + " -> ")
+	}
 	return c.problem(CodeCircularRedirect, c.service(t.Service).resolver, "Redirect", fmt.Sprintf(
-		"detected circular resolver redirect: [%s]", strings.Join(append(seen, t.ID), " -> ")))
+		"detected circular resolver redirect: [%s%s]", ids.String(), t.ID))
 }
 
 // redirect is where the resolver sends the target's traffic: to the target itself without a redirect.
-func (c *compiler) redirect(t *Target, r *ServiceResolver) *Target {
+func (c *compiler) redirect(t *target, r *ServiceResolver) *target {
 	to := r.Redirect
 	if to == nil {
 		return t
@@ -98,7 +121,8 @@ func (c *compiler) redirect(t *Target, r *ServiceResolver) *Target {
 }
 
 // complete fills in what the entries say of a target that is used.
-func (c *compiler) complete(t *Target, s *service) *Problem {
+func (c *compiler) complete(t *target, s *service) *Problem {
+	t.resolver = s.resolver
 	subset, known := s.resolver.Subsets[t.ServiceSubset]
 	if t.ServiceSubset != "" && !known {
 		return c.problem(CodeNoSuchSubset, s.resolver, "Subsets", fmt.Sprintf(
@@ -124,7 +148,7 @@ func (c *compiler) complete(t *Target, s *service) *Problem {
 }
 
 // checkExternal refuses what needs instances in the mesh.
-func (c *compiler) checkExternal(t *Target, r *ServiceResolver) *Problem {
+func (c *compiler) checkExternal(t *target, r *ServiceResolver) *Problem {
 	field, what := "", ""
 	switch {
 	case r.Redirect != nil:

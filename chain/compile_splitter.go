@@ -2,41 +2,47 @@ package chain
 
 import "strings"
 
-// splitterNode makes the node of a service's splitter, or returns an empty key when it has none. Its
-// legs may still lead to other splitters, and back to this one.
-func (c *compiler) splitterNode(service string) (string, *Problem) {
+// splitter makes the splitter of a service, or returns nil when it has none.
+func (c *compiler) splitter(service string) (*fork, *Problem) {
+	if f, known := c.splitters[service]; known {
+		return f, nil
+	}
 	entry := lookup[*ServiceSplitter](c.entries, KindServiceSplitter, service)
 	if entry == nil {
-		return "", nil
+		// Without a router or a splitter nobody asks twice.
+		if c.splitters != nil {
+			c.splitters[service] = nil
+		}
+		return nil, nil
 	}
-	node := &Node{Type: NodeSplitter, Name: named(service), Splits: make([]*Split, 0, len(entry.Splits))}
-	key := nodeKey(node.Type, node.Name)
-	if c.nodes[key] != nil {
-		return key, nil
+	if problem := c.count(); problem != nil {
+		return nil, problem
 	}
-	if problem := c.add(key, node); problem != nil {
-		return "", problem
+	f := c.newFork(NodeSplitter, service, len(entry.Splits))
+	f.legs = entry.Splits
+	if c.splitters == nil {
+		c.splitters = make(map[string]*fork)
 	}
+	c.splitters[service] = f
 	for i := range entry.Splits {
-		leg := &entry.Splits[i]
-		next, problem := c.leg(service, leg)
+		next, problem := c.leg(service, &entry.Splits[i])
 		if problem != nil {
-			return "", problem
+			return nil, problem
 		}
-		node.Splits = append(node.Splits, &Split{Definition: leg, Weight: leg.Weight, NextNode: next})
-		if lb := c.nodes[next].LoadBalancer; node.LoadBalancer == nil && c.nodes[next].Type == NodeResolver && lb.hashes() {
-			node.LoadBalancer = lb
+		f.next = append(f.next, next)
+		if t := next.target; f.loadBalancer == nil && t != nil && t.node.LoadBalancer.hashes() {
+			f.loadBalancer = t.node.LoadBalancer
 		}
 	}
-	return key, nil
+	return f, nil
 }
 
 // leg makes the node a leg leads to. The leg to the splitter's own service is what keeps a splitter
 // from splitting itself.
-func (c *compiler) leg(splitter string, leg *ServiceSplit) (string, *Problem) {
+func (c *compiler) leg(splitter string, leg *ServiceSplit) (step, *Problem) {
 	to := c.local(orDefault(leg.Service, splitter), leg.ServiceSubset)
 	if strings.EqualFold(to.service, splitter) {
-		return c.resolverNode(c.target(to))
+		return c.resolver(c.target(to))
 	}
 	return c.splitterOrResolver(to)
 }

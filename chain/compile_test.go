@@ -3,7 +3,6 @@ package chain_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -166,51 +165,6 @@ func (*misfit) Kind() chain.Kind { return "misfit" }
 
 func http() chain.Entry {
 	return &chain.ProxyDefaults{Header: head(chain.GlobalName), Config: map[string]any{"protocol": "http"}}
-}
-
-// tower is a stack of splitters, each with legs to the next one only.
-func tower(height, legs int) *chain.EntrySet {
-	set := chain.NewEntrySet(http())
-	for i := range height {
-		s := &chain.ServiceSplitter{Header: head(fmt.Sprintf("s%d", i))}
-		for range legs {
-			s.Splits = append(s.Splits, chain.ServiceSplit{Weight: 100 / float32(legs), Service: fmt.Sprintf("s%d", i+1)})
-		}
-		set.Put(s)
-	}
-	return set
-}
-
-func TestCompileRefusesExplosions(t *testing.T) {
-	tests := map[string]*chain.EntrySet{
-		"doubling":         tower(60, 2),
-		"doubling nothing": tower(60, 2),
-		"too many nodes":   tower(chain.MaxNodes+1, 1),
-	}
-	tests["doubling nothing"].Put(&chain.ServiceSplitter{Header: head("s59")})
-	for name, entries := range tests {
-		c, problems := chain.Compile(chain.Request{Service: "s0"}, entries)
-		if c != nil || len(problems) != 1 || problems[0].Code != chain.CodeTooLarge {
-			t.Errorf("%s: got %v %+v", name, c != nil, problems)
-		}
-	}
-	redirects := &chain.EntrySet{}
-	for i := range chain.MaxRedirects + 2 {
-		redirects.Put(&chain.ServiceResolver{Header: head(fmt.Sprintf("s%d", i)), Redirect: &chain.Redirect{Service: fmt.Sprintf("s%d", i+1)}})
-	}
-	if c, problems := chain.Compile(chain.Request{Service: "s0"}, redirects); c != nil || problems[0].Code != chain.CodeTooLarge {
-		t.Errorf("redirects: got %v %+v", c != nil, problems)
-	}
-}
-
-func TestCompileMergesHighTowers(t *testing.T) {
-	c, problems := chain.Compile(chain.Request{Service: "s0"}, tower(2000, 1))
-	if c == nil || len(c.Nodes) != 2 {
-		t.Fatalf("got %+v", problems)
-	}
-	if s := c.Nodes[c.StartNode].Splits; len(s) != 1 || s[0].Weight != 100 || s[0].NextNode != "resolver:s2000.default.default.dc1" {
-		t.Errorf("got %+v", s)
-	}
 }
 
 // TestCompileLeavesEntriesAlone compiles one set of entries twice.

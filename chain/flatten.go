@@ -2,66 +2,31 @@ package chain
 
 import "math"
 
-// flatten returns the nodes that can be reached from the start once every splitter's legs lead to
-// resolvers only. There must be no cycles.
+// splitterNode makes the node of a splitter, with the legs of the splitters below it in place of the
+// legs to them: every leg leads to a resolver. There must be no cycles.
 //
 // With three levels and more the rounded weights depend on the order in which splitters are merged,
 // which in Consul is random. Here it is fixed: from the outermost splitter inwards.
-func (c *compiler) flatten(start string) (map[string]*Node, *Problem) {
-	if problem := c.checkSize(start); problem != nil {
-		return nil, problem
+func (f *fork) splitterNode() *Node {
+	splits := make([]Split, 0, f.size.ends)
+	for i := range f.legs {
+		leg := &f.legs[i]
+		splits = f.next[i].expand(splits, Split{Definition: leg, Weight: leg.Weight})
 	}
-	flat := make(map[string]*Node, len(c.nodes))
-	c.keep(flat, start)
-	return flat, nil
+	return &Node{Type: f.nodeType, Name: f.name(), Splits: pointers(splits), LoadBalancer: f.loadBalancer}
 }
 
-// keep adds a node and all that follow it, with splitters merged into the first on each way.
-func (c *compiler) keep(flat map[string]*Node, key string) {
-	if flat[key] != nil {
-		return
+// expand appends the leg that leads to the step, or the legs of the splitter there.
+func (s step) expand(splits []Split, leg Split) []Split {
+	if s.fork == nil {
+		leg.NextNode = s.target.key
+		return append(splits, leg)
 	}
-	node := c.nodes[key]
-	if node.Type == NodeSplitter {
-		node = c.merge(node)
-	}
-	flat[key] = node
-	for _, r := range node.Routes {
-		c.keep(flat, r.NextNode)
-	}
-	for _, s := range node.Splits {
-		c.keep(flat, s.NextNode)
-	}
-}
-
-// merge returns the splitter with the legs of the splitters below it in place of the legs to them.
-func (c *compiler) merge(node *Node) *Node {
-	nested := false
-	for _, s := range node.Splits {
-		nested = nested || c.nodes[s.NextNode].Type == NodeSplitter
-	}
-	if !nested {
-		return node
-	}
-	out := *node
-	out.Splits = nil
-	for _, s := range node.Splits {
-		out.Splits = c.expand(out.Splits, s)
-	}
-	return &out
-}
-
-// expand appends the leg, or the legs of the splitter it leads to.
-func (c *compiler) expand(splits []*Split, s *Split) []*Split {
-	next := c.nodes[s.NextNode]
-	if next.Type != NodeSplitter {
-		return append(splits, s)
-	}
-	for _, inner := range next.Splits {
-		splits = c.expand(splits, &Split{
-			Definition: merged(s.Definition, inner.Definition),
-			Weight:     effectiveWeight(s.Weight, inner.Weight),
-			NextNode:   inner.NextNode,
+	for i := range s.fork.legs {
+		inner := &s.fork.legs[i]
+		splits = s.fork.next[i].expand(splits, Split{
+			Definition: merged(leg.Definition, inner),
+			Weight:     effectiveWeight(leg.Weight, inner.Weight),
 		})
 	}
 	return splits
@@ -79,36 +44,54 @@ func roundWeight(w float32) float32 {
 	return float32(math.Round(float64(w*100)) / 100)
 }
 
-// checkSize refuses a chain whose splitters would have too many legs, before any is made.
-func (c *compiler) checkSize(start string) *Problem {
-	sizes := make(map[string]int)
-	tops := []string{start}
-	if c.nodes[start].Type == NodeRouter {
-		tops = c.nodes[start].next()
-	}
-	total, counted := 0, make(map[string]bool)
-	for _, key := range tops {
-		if !counted[key] {
-			counted[key] = true
-			total += c.size(sizes, key)
-		}
-		if total > MaxSplits {
+// size is what flattening a splitter comes to; each count goes up to one more than allowed.
+type size struct {
+	known bool
+	// ends counts the legs of the outcome, and legs all that are gone through.
+	ends, legs int
+	// headers counts the modifiers of all legs gone through, each with those it has from the legs above,
+	// and merged is the same without the legs that are not below another: those stay as they are.
+	headers, merged int
+}
+
+// checkSize refuses a chain whose splitters would have too many legs or headers, before any is made.
+func (c *compiler) checkSize(splitters []*fork) *Problem {
+	legs, headers := 0, 0
+	for _, f := range splitters {
+		size := f.measured()
+		legs, headers = legs+size.legs, headers+size.merged
+		switch {
+		case legs > MaxSplits:
 			return c.tooLarge("splits", MaxSplits)
+		case headers > MaxHeaders:
+			return c.tooLarge("header modifiers", MaxHeaders)
 		}
 	}
 	return nil
 }
 
-// size counts the legs that merging a splitter goes through, up to one more than allowed.
-func (c *compiler) size(sizes map[string]int, key string) int {
-	node := c.nodes[key]
-	if n, ok := sizes[key]; ok {
-		return n
+func (f *fork) measured() size {
+	if f.size.known {
+		return f.size
 	}
-	n := 0
-	for _, s := range node.Splits {
-		n = min(n+1+c.size(sizes, s.NextNode), MaxSplits+1)
+	n := size{known: true}
+	for i, s := range f.next {
+		own := f.legs[i].headers()
+		below := size{ends: 1}
+		if s.fork != nil {
+			below = s.fork.measured()
+		}
+		merged := min(below.headers+own*below.legs, MaxHeaders+1)
+		n.ends = min(n.ends+below.ends, MaxSplits+1)
+		n.legs = min(n.legs+1+below.legs, MaxSplits+1)
+		n.merged = min(n.merged+merged, MaxHeaders+1)
+		n.headers = min(n.headers+merged+own, MaxHeaders+1)
 	}
-	sizes[key] = n
+	f.size = n
 	return n
+}
+
+// headers counts the modifiers of a leg, up to one more than a chain may have.
+func (s *ServiceSplit) headers() int {
+	return min(s.RequestHeaders.count()+s.ResponseHeaders.count(), MaxHeaders+1)
 }

@@ -45,15 +45,24 @@ func mergeMaps(base, over map[string]string) map[string]string {
 
 // union lists what is in a, then what is in b only. Repetitions within one list stay, as in Consul.
 func union(a, b []string) []string {
+	known := make(map[string]bool, len(a))
+	for _, s := range a {
+		known[s] = true
+	}
 	out := slices.Clone(a)
 	for _, s := range b {
-		if !slices.Contains(a, s) {
+		if !known[s] {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-func (m *HeaderModifiers) isEmpty() bool {
-	return m == nil || (len(m.Add) == 0 && len(m.Set) == 0 && len(m.Remove) == 0)
+func (m *HeaderModifiers) isEmpty() bool { return m.count() == 0 }
+
+func (m *HeaderModifiers) count() int {
+	if m == nil {
+		return 0
+	}
+	return len(m.Add) + len(m.Set) + len(m.Remove)
 }

@@ -19,35 +19,44 @@ func (c *compiler) local(service, subset string) place {
 	}
 }
 
-// id is the target ID. That of a peer names neither subset nor datacenter: they are the peer's affair.
-func (p place) id() string {
+// appendID adds the target ID. That of a peer names neither subset nor datacenter: they are the peer's
+// affair.
+func (p *place) appendID(to []byte) []byte {
+	if p.subset != "" && p.peer == "" {
+		to = append(append(to, p.subset...), '.')
+	}
+	to = append(append(to, p.service...), '.')
+	to = append(append(to, p.namespace...), '.')
+	to = append(append(to, p.partition...), '.')
 	if p.peer != "" {
-		return p.service + "." + p.namespace + "." + p.partition + ".external." + p.peer
+		return append(append(to, "external."...), p.peer...)
 	}
-	if p.subset != "" {
-		return p.subset + "." + p.service + "." + p.namespace + "." + p.partition + "." + p.datacenter
-	}
-	return p.service + "." + p.namespace + "." + p.partition + "." + p.datacenter
+	return append(to, p.datacenter...)
 }
 
-// sni is the TLS server name of the target; one at a peer has none here, as only the peer knows it.
-func (p place) sni(trustDomain string) string {
+// appendSNI adds the TLS server name of the target; one at a peer has none here, as only the peer knows
+// it.
+func (p *place) appendSNI(to []byte, trustDomain string) []byte {
 	if p.peer != "" {
-		return ""
+		return to
 	}
-	name := p.service
 	if p.subset != "" {
-		name = p.subset + "." + name
+		to = append(append(to, p.subset...), '.')
 	}
-	if p.partition == defaultPartition {
-		return name + "." + p.namespace + "." + p.datacenter + ".internal." + trustDomain
+	to = append(append(to, p.service...), '.')
+	to = append(append(to, p.namespace...), '.')
+	version := ".internal."
+	if p.partition != defaultPartition {
+		to = append(append(to, p.partition...), '.')
+		version = ".internal-v1."
 	}
-	return name + "." + p.namespace + "." + p.partition + "." + p.datacenter + ".internal-v1." + trustDomain
+	to = append(append(to, p.datacenter...), version...)
+	return append(to, trustDomain...)
 }
 
 // rewritten is where a target lies once a redirect or a failover names other coordinates; empty ones
 // keep what the target has, but for the peer.
-func (c *compiler) rewritten(t *Target, to place) place {
+func (c *compiler) rewritten(t *target, to place) place {
 	p := place{
 		service: t.Service, subset: t.ServiceSubset,
 		namespace: t.Namespace, partition: t.Partition, datacenter: t.Datacenter,
@@ -76,31 +85,6 @@ func (c *compiler) rewritten(t *Target, to place) place {
 	p.datacenter = orDefault(p.datacenter, c.req.Datacenter)
 	return p
 }
-
-// target returns the target at a place, new or known. Two subsets at a peer are one target: the
-// first one asked for.
-func (c *compiler) target(p place) *Target {
-	id := p.id()
-	if t := c.targets[id]; t != nil {
-		return t
-	}
-	sni := p.sni(c.req.TrustDomain)
-	t := &Target{
-		ID: id, Service: p.service, ServiceSubset: p.subset,
-		Namespace: p.namespace, Partition: p.partition, Datacenter: p.datacenter, Peer: p.peer,
-		SNI: sni, Name: sni,
-	}
-	c.targets[id] = t
-	return t
-}
-
-// named is the name of a router or splitter node.
-func named(service string) string {
-	return service + "." + defaultNamespace + "." + defaultPartition
-}
-
-// nodeKey is the key of a node in a chain's Nodes.
-func nodeKey(nodeType, name string) string { return nodeType + ":" + name }
 
 func orDefault(s, otherwise string) string {
 	if s == "" {

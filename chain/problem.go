@@ -31,7 +31,7 @@ func (c *compiler) problem(code string, at Entry, field, message string) *Proble
 
 func (c *compiler) tooLarge(what string, limit int) *Problem {
 	return c.problem(CodeTooLarge, nil, "", fmt.Sprintf(
-		"discovery chain %q has more than %d %s; use fewer splitters below splitters, or fewer legs",
+		"discovery chain %q has more than %d %s; use fewer splitters below splitters, and fewer legs, redirects and failovers",
 		c.req.Service, limit, what))
 }
 

@@ -55,8 +55,7 @@ func weakString(v any) (string, bool) {
 }
 
 // recordProtocol makes the protocol of a service count: all of a chain must be equal.
-func (c *compiler) recordProtocol(name string) *Problem {
-	s := c.service(name)
+func (c *compiler) recordProtocol(s *service, name string) *Problem {
 	if c.protocol == "" {
 		c.protocol = s.protocol
 	}
@@ -69,8 +68,8 @@ func (c *compiler) recordProtocol(name string) *Problem {
 }
 
 // checkProtocol refuses routers and splitters below layer 7.
-func (c *compiler) checkProtocol(start string) *Problem {
-	if IsLayer7(c.protocol) || c.nodes[start].Type == NodeResolver {
+func (c *compiler) checkProtocol(start step) *Problem {
+	if IsLayer7(c.protocol) || start.fork == nil {
 		return nil
 	}
 	return c.problem(CodeProtocolTooLow, c.protocolSource(c.service(c.req.Service)), "Protocol", fmt.Sprintf(

@@ -11,7 +11,7 @@ type reach map[string]bool
 
 // atPeer is what counts of the local entries for a target at a peer.
 func (c *compiler) atPeer(name string) *service {
-	if c.services[strings.ToLower(name)] == nil {
+	if c.services.known(strings.ToLower(name)) == nil {
 		if c.reach == nil {
 			c.reach = c.loaded()
 		}
