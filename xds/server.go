@@ -4,8 +4,10 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +35,7 @@ type Metrics interface {
 	Problems(n int)
 }
 
-// Config is what a server needs. All fields are required, but for PlaintextMesh.
+// Config is what a server needs. The fields up to TrustDomain are required.
 type Config struct {
 	Store      *facts.Store
 	Logger     hclog.Logger
@@ -43,6 +45,16 @@ type Config struct {
 	TrustDomain string
 	// PlaintextMesh serves registered sidecars without identity, for measuring.
 	PlaintextMesh bool
+	// FirstRequestWithin is how long a client may take to say who it is, 30 s by default, and
+	// AnswerWithin how long it may leave a response unread or unanswered, 5 min by default. The stream
+	// of one that takes longer ends as DeadlineExceeded.
+	FirstRequestWithin, AnswerWithin time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.FirstRequestWithin = cmp.Or(c.FirstRequestWithin, 30*time.Second)
+	c.AnswerWithin = cmp.Or(c.AnswerWithin, 5*time.Minute)
+	return c
 }
 
 // Server is the xDS server.
@@ -60,6 +72,7 @@ type Server struct {
 
 // NewServer returns a server that serves once Run runs.
 func NewServer(cfg Config) *Server {
+	cfg = cfg.withDefaults()
 	return &Server{
 		cfg: cfg, pub: newPublisher(cfg), sub: cfg.Store.Subscribe(),
 		done: make(chan struct{}), streams: map[*stream]struct{}{},
@@ -88,23 +101,20 @@ func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryServ
 	return s.serve(delta{st})
 }
 
-// firstRequest is how long a client may take to say who it is.
-const firstRequest = 30 * time.Second
-
 // open waits for the first request, which names the node, and plans the client.
 func (s *Server) open(ctx context.Context, t transport, requests <-chan *session.Request, failed <-chan error) (*stream, error) {
-	timeout := time.NewTimer(firstRequest)
+	timeout := time.NewTimer(s.cfg.FirstRequestWithin)
 	defer timeout.Stop()
 	var req *session.Request
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-s.done:
-		return nil, status.Error(codes.Unavailable, "the control plane is ending; connect to another")
+		return nil, errEnding
 	case err := <-failed:
 		return nil, err
 	case <-timeout.C:
-		return nil, status.Errorf(codes.DeadlineExceeded, "no request within %s of opening the stream", firstRequest)
+		return nil, status.Errorf(codes.DeadlineExceeded, "no request within %s of opening the stream", s.cfg.FirstRequestWithin)
 	case req = <-requests:
 	}
 	id, err := identify(req.Node, t.peer())
@@ -115,10 +125,13 @@ func (s *Server) open(ctx context.Context, t transport, requests <-chan *session
 		id:     fmt.Sprintf("%s#%d", id.client.ID, s.lastID.Add(1)),
 		client: id.client, version: id.version,
 		form: t.form(), peer: t.peer(), connected: time.Now(),
-		bell:    make(chan struct{}, 1),
-		dirty:   map[dirt]struct{}{},
-		session: session.New(session.Config{Form: t.form(), ControlPlane: "catenary"}),
+		bell:  make(chan struct{}, 1),
+		dirty: map[dirt]struct{}{},
+		session: session.New(session.Config{
+			Form: t.form(), ControlPlane: "catenary", CloseAfter: s.cfg.AnswerWithin,
+		}),
 	}
+	req.Node = userAgent(req.Node)
 	if err := s.request(st, req); err != nil {
 		return nil, err
 	}
@@ -143,36 +156,58 @@ func (s *Server) close(st *stream) {
 
 // request gives the session one message of the client.
 func (s *Server) request(st *stream, req *session.Request) error {
+	if len(req.TypeURL) > maxTypeURL {
+		return refuse("proxy %q: type_url has %d bytes, more than the %d allowed", st.client.ID, len(req.TypeURL), maxTypeURL)
+	}
 	now := time.Now()
 	st.mu.Lock()
+	before := st.nacks(req)
 	err := st.session.Request(now, req)
+	sent := st.nacks(req) > before
 	st.mu.Unlock()
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "proxy %q: %v", st.client.ID, err)
+		return refuse("proxy %q: %v", st.client.ID, err)
 	}
 	if req.Error != nil {
-		s.refused(st, req)
+		s.refused(st, req, sent)
 	}
 	return nil
 }
 
-// refused logs and counts a NACK. The session has kept what it says.
-func (s *Server) refused(st *stream, req *session.Request) {
-	name := req.TypeURL
-	if t, ok := session.TypeByURL(req.TypeURL); ok {
-		name = t.Name
+// otherType stands for the types that are not served: a client can make up any number of them.
+const otherType = "other"
+
+// refused counts a NACK, and logs it if it is one of what was sent: what a client makes up costs it
+// nothing, and the log must not grow by it. The session has kept what it says.
+func (s *Server) refused(st *stream, req *session.Request, sent bool) {
+	t, ok := session.TypeByURL(req.TypeURL)
+	switch {
+	case !ok:
+		s.cfg.Metrics.Nack(otherType)
+	case sent:
+		s.cfg.Metrics.Nack(t.Name)
+		s.cfg.Logger.Warn("a proxy refused what it was sent (NACK); what it accepted before stays in force there",
+			"proxy", st.client.ID, "type", t.Name, "error", clip(req.Error.Message))
 	}
-	s.cfg.Metrics.Nack(name)
-	s.cfg.Logger.Warn("a proxy refused what it was sent (NACK); what it accepted before stays in force there",
-		"proxy", st.client.ID, "type", name, "error", clip(req.Error.Message))
 }
 
-// maxLogged bounds a client's text in our log.
-const maxLogged = 1024
+// errEnding sends a client elsewhere.
+var errEnding = status.Error(codes.Unavailable, "the control plane is ending; connect to another")
+
+// maxTypeURL bounds the type URLs in requests: a session remembers a few that it does not serve.
+const maxTypeURL = 1024
+
+// maxText bounds what a client can make us write into our log or into a status.
+const maxText = 1024
 
 func clip(text string) string {
-	if len(text) > maxLogged {
-		return text[:maxLogged] + "..."
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
 	return text
+}
+
+// refuse is the status of a request that no client should make.
+func refuse(format string, args ...any) error {
+	return status.Error(codes.InvalidArgument, clip(fmt.Sprintf(format, args...)))
 }

@@ -2,6 +2,8 @@ package xds
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -87,8 +89,11 @@ func (s *Server) serve(t transport) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.done:
-			return status.Error(codes.Unavailable, "the control plane is ending; connect to another")
+			return errEnding
 		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil // the client has said all it wanted to
+			}
 			return err
 		case req := <-requests:
 			if err := s.request(st, req); err != nil {
@@ -128,11 +133,10 @@ func (s *Server) turn(t transport, st *stream) (time.Duration, error) {
 	now := time.Now()
 	out, wake, dead := st.take(now, s.pub.root.Load)
 	if dead {
-		return 0, status.Errorf(codes.DeadlineExceeded,
-			"proxy %q has not answered what it was sent for too long; connect again", st.client.ID)
+		return 0, st.unresponsive()
 	}
 	for i := range out {
-		n, err := t.send(&out[i])
+		n, err := s.write(t, st, &out[i])
 		if err != nil {
 			return 0, err
 		}
@@ -147,6 +151,49 @@ func (s *Server) turn(t transport, st *stream) (time.Duration, error) {
 	return max(time.Until(wake), time.Millisecond), nil
 }
 
+// write sends a response, unless the client does not read it in time: it would keep the stream and all
+// that is needed for it for as long as its connection lives. What it has still to be sent ends with
+// the stream.
+func (s *Server) write(t transport, st *stream, r *session.Response) (int, error) {
+	type result struct {
+		bytes int
+		err   error
+	}
+	sent := make(chan result, 1)
+	go func() {
+		n, err := t.send(r)
+		sent <- result{n, err}
+	}()
+	timeout := time.NewTimer(s.cfg.AnswerWithin)
+	defer timeout.Stop()
+	select {
+	case r := <-sent:
+		return r.bytes, r.err
+	case <-s.done:
+		return 0, errEnding
+	case <-timeout.C:
+		return 0, st.unresponsive()
+	}
+}
+
+func (st *stream) unresponsive() error {
+	return status.Errorf(codes.DeadlineExceeded,
+		"proxy %q has not answered what it was sent for too long; connect again", st.client.ID)
+}
+
+// nacks is how often the client has refused what it was sent, if that is what the request may do. The
+// caller holds the lock.
+func (st *stream) nacks(req *session.Request) int {
+	n := 0
+	if req.Error == nil {
+		return n
+	}
+	for _, t := range st.session.Status(time.Time{}).Types {
+		n += t.Nacks
+	}
+	return n
+}
+
 // take moves the session on. The dirt is taken before the root is read: whatever is published after
 // that marks the stream again. That the plan is another one is seen by the root itself and not by a
 // mark: a turn that saw the new routes without the new clusters would break before it makes.
@@ -157,17 +204,18 @@ func (st *stream) take(now time.Time, load func() *root) (out []session.Response
 		st.session.Dirty(d.typ, d.name)
 	}
 	clear(st.dirty)
+	deadline := st.session.Deadline()
+	if !deadline.IsZero() && !now.Before(deadline) {
+		return nil, time.Time{}, true
+	}
 	r := load()
 	view, ok := r.views.Get([]byte(st.id))
 	if !ok || view.plan.Hold != "" {
-		return nil, time.Time{}, false
+		return nil, deadline, false
 	}
 	if view != st.seen {
 		st.seen = view
 		st.session.DirtyAll()
-	}
-	if d := st.session.Deadline(); !d.IsZero() && !now.Before(d) {
-		return nil, time.Time{}, true
 	}
 	out, wake = st.session.Turn(now, offer{root: r, view: view})
 	return out, wake, false

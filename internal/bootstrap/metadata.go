@@ -8,6 +8,9 @@ import (
 // MetadataKey is the field of an Envoy node's metadata that holds [Metadata].
 const MetadataKey = "catenary"
 
+// MaxUpstreams bounds the upstreams of one proxy: each costs a plan and three or more resources.
+const MaxUpstreams = 1000
+
 // Metadata is what a proxy says of itself when it connects.
 type Metadata struct {
 	// Service is the service the proxy speaks for.
@@ -37,8 +40,11 @@ func ParseMetadata(data []byte) (Metadata, error) {
 
 // Validate says what is wrong with the metadata, or returns nil.
 func (m Metadata) Validate() error {
-	if err := validName("service", m.Service); err != nil {
+	if err := CheckName("service", m.Service); err != nil {
 		return err
+	}
+	if len(m.Upstreams) > MaxUpstreams {
+		return fmt.Errorf("there are %d upstreams, more than the %d that one proxy may have", len(m.Upstreams), MaxUpstreams)
 	}
 	for i, u := range m.Upstreams {
 		if err := u.validate(); err != nil {

@@ -63,11 +63,11 @@ func parseUpstream(text string) (Upstream, error) {
 }
 
 func (u Upstream) validate() error {
-	if err := validName("service", u.Service); err != nil {
+	if err := CheckName("service", u.Service); err != nil {
 		return err
 	}
 	if u.Datacenter != "" {
-		if err := validName("datacenter", u.Datacenter); err != nil {
+		if err := CheckName("datacenter", u.Datacenter); err != nil {
 			return err
 		}
 	}
@@ -107,10 +107,18 @@ func bindIP(text string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// validName holds names to what a resource name and a URL path can carry. Consul allows little more.
-func validName(what, name string) error {
-	if name == "" {
+// MaxNameBytes bounds the names of services and datacenters. Consul's DNS can serve 63.
+const MaxNameBytes = 256
+
+// CheckName holds names to what a resource name and a URL path can carry. Consul allows little more.
+func CheckName(what, name string) error {
+	switch {
+	case name == "":
 		return fmt.Errorf("the %s has no name", what)
+	case len(name) > MaxNameBytes:
+		return fmt.Errorf("the %s %.64q... has %d bytes, more than the %d allowed", what, name, len(name), MaxNameBytes)
+	case name == "." || name == "..":
+		return fmt.Errorf("the %s %q has a name that means something else in a path", what, name)
 	}
 	for _, r := range name {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`@:/?#"\`, r) {
