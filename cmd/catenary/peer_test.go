@@ -11,6 +11,7 @@ import (
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/admin"
+	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/xds"
 )
 
@@ -44,9 +45,12 @@ func startAdmin(env *testscript.Env) error {
 
 func adminConfig(list []admin.Proxy) admin.Config {
 	return admin.Config{
-		Ready:    func() (bool, string) { return true, "" },
-		Proxies:  func() []admin.Proxy { return list },
-		Chain:    func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
+		Ready:   func() (bool, string) { return true, "" },
+		Proxies: func() []admin.Proxy { return list },
+		Chain:   func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
+		Discovery: admin.NewDiscovery(facts.New(), func() (admin.Place, string) {
+			return admin.Place{}, "the source has not answered yet"
+		}),
 		Problems: func() []admin.Problem { return nil },
 		Metrics:  http.NotFoundHandler(),
 		Endpoints: func(_ context.Context, service string) admin.Endpoints {

@@ -75,10 +75,10 @@ type plane struct {
 	xds atomic.Pointer[placed]
 }
 
-// placed is an xDS server, and the datacenter it is in.
+// placed is an xDS server, and where it is.
 type placed struct {
 	*xds.Server
-	datacenter string
+	place
 }
 
 // run runs all parts until one fails or the context ends. Then the server is no longer ready, proxies
@@ -123,7 +123,7 @@ func (p *plane) serveProxies(ctx context.Context, g *grpc.Server, store *facts.S
 		Datacenter: place.datacenter, TrustDomain: place.trustDomain,
 	})
 	server.Register(g)
-	p.xds.Store(&placed{server, place.datacenter})
+	p.xds.Store(&placed{server, place})
 	p.log.Info("serving", "grpc", p.grpc.Addr().String(), "admin", p.http.Addr().String(),
 		"source", p.source.name, "datacenter", place.datacenter, "trust_domain", place.trustDomain)
 	group, ctx := errgroup.WithContext(ctx)
@@ -191,7 +191,7 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		Ready: func() (bool, string) {
 			x := p.xds.Load()
 			if x == nil {
-				return false, cmp.Or(failure(store.View()), p.source.name+" has not answered yet")
+				return false, cmp.Or(failure(store.View()), p.silent())
 			}
 			return store.View().Ready(x.datacenter)
 		},
@@ -204,11 +204,12 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		Chain: func(service string) admin.Chain {
 			x := p.xds.Load()
 			if x == nil {
-				return admin.Chain{Pending: p.source.name + " has not answered yet"}
+				return admin.Chain{Pending: p.silent()}
 			}
 			c := x.Chain(service, "")
 			return admin.Chain{Chain: c.Chain, Problems: c.Problems, LastGood: c.LastGood, Pending: c.Pending}
 		},
+		Discovery: p.discovery(store),
 		Endpoints: func(ctx context.Context, service string) admin.Endpoints {
 			x := p.xds.Load()
 			if x == nil {
@@ -219,6 +220,20 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		Problems: p.problems,
 	}
 }
+
+// discovery compiles chains for where the source is.
+func (p *plane) discovery(store *facts.Store) *admin.Discovery {
+	return admin.NewDiscovery(store, func() (admin.Place, string) {
+		x := p.xds.Load()
+		if x == nil {
+			return admin.Place{}, cmp.Or(failure(store.View()), p.silent())
+		}
+		return admin.Place{Datacenter: x.datacenter, TrustDomain: x.trustDomain}, ""
+	})
+}
+
+// silent says that nothing is known because the source has not said where it is.
+func (p *plane) silent() string { return p.source.name + " has not answered yet" }
 
 // failure is the first reason why something could not be read.
 func failure(v facts.View) string {

@@ -26,6 +26,7 @@ func config() admin.Config {
 		Ready:     func() (bool, string) { return true, "" },
 		Proxies:   func() []admin.Proxy { return nil },
 		Chain:     func(s string) admin.Chain { return admin.Chain{Chain: &chain.Chain{ServiceName: s}} },
+		Discovery: admin.NewDiscovery(facts.New(), func() (admin.Place, string) { return admin.Place{}, "not yet" }),
 		Endpoints: func(_ context.Context, s string) admin.Endpoints { return admin.Endpoints{Service: s} },
 		Problems:  func() []admin.Problem { return nil },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -1,4 +1,4 @@
 // Package admin is the HTTP side: health, readiness, metrics and what the control plane knows, as
-// JSON. It only reads. What it tells comes through the functions of its [Config], so that it depends
-// on no part of the control plane that changes.
+// JSON, and Consul's own /v1/discovery-chain for Consul's clients. It only reads. What it tells comes
+// through its [Config], so that it depends on no part of the control plane that changes.
 package admin

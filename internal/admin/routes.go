@@ -10,7 +10,7 @@ import (
 	"github.com/catenary-mesh/catenary/chain"
 )
 
-// routes is every path that is served. All are read with GET.
+// routes is every path that is served. All are read with GET, but for those that take overrides.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", s.healthz)
@@ -31,7 +31,11 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "there is nothing at "+r.URL.Path)
 	})
-	return onlyGet(mux)
+	all := http.NewServeMux()
+	all.HandleFunc("/v1/discovery-chain/{service...}", s.discoveryChain)
+	all.HandleFunc("/api/v1/explanations/{service...}", s.explain)
+	all.Handle("/", onlyGet(mux))
+	return all
 }
 
 func onlyGet(next http.Handler) http.Handler {

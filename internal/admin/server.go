@@ -13,7 +13,7 @@ import (
 	"github.com/catenary-mesh/catenary/xds"
 )
 
-// Config is where the answers come from. Every function must be set, and safe for concurrent use.
+// Config is where the answers come from. All of it must be set, and functions safe for concurrent use.
 type Config struct {
 	// Ready reports whether what is always followed is loaded, and if not, why.
 	Ready func() (bool, string)
@@ -21,6 +21,8 @@ type Config struct {
 	Proxies func() []Proxy
 	// Chain compiles the chain of a service.
 	Chain func(service string) Chain
+	// Discovery compiles chains for Consul's clients.
+	Discovery *Discovery
 	// Endpoints lists the instances of a service.
 	Endpoints func(ctx context.Context, service string) Endpoints
 	// Problems lists everything that is wrong with the user's configuration.
@@ -68,11 +70,12 @@ type Server struct {
 	config   Config
 	handler  http.Handler
 	draining atomic.Bool
+	waiting  chan struct{} // has an item for each query that waits
 }
 
 // New returns a server. It starts nothing.
 func New(c Config) *Server {
-	s := &Server{config: c}
+	s := &Server{config: c, waiting: make(chan struct{}, maxWaiting)}
 	s.handler = s.routes()
 	return s
 }
@@ -83,7 +86,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // Drain makes the server say that it is not ready, from now on.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// The bounds of a request. The profiler's pages take up to writeTimeout.
+// The bounds of a request. The profiler's pages take up to writeTimeout; queries that wait have their
+// own.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
@@ -103,6 +107,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		// Whoever waits is answered when the server ends.
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
