@@ -3,6 +3,7 @@ package chain_test
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -175,11 +176,8 @@ func TestCompileLeavesEntriesAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries, err := decodeEntries(section(archive, "entries.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fresh, _ := decodeEntries(section(archive, "entries.json"))
+		entries := decodeEntries(t, section(archive, "entries.json"))
+		fresh := decodeEntries(t, section(archive, "entries.json"))
 		req := decodeRequest(t, section(archive, "request.json"))
 		first, _ := chain.Compile(req, entries)
 		if !reflect.DeepEqual(entries, fresh) {
@@ -187,6 +185,52 @@ func TestCompileLeavesEntriesAlone(t *testing.T) {
 		}
 		if second, _ := chain.Compile(req, entries); !reflect.DeepEqual(first, second) {
 			t.Errorf("%s: two compilations differ", file)
+		}
+	}
+}
+
+// listed is entries in an order, as a database without an index might hold them.
+type listed []chain.Entry
+
+func (l listed) Entry(kind chain.Kind, name string) chain.Entry {
+	for _, e := range l {
+		if e.Kind() == kind && strings.EqualFold(e.Head().Name, name) {
+			return e
+		}
+	}
+	return nil
+}
+
+func TestTheOrderOfEntriesChangesNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	files, _ := filepath.Glob("testdata/scenario/*.txtar")
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var raws []json.RawMessage
+		if err := json.Unmarshal(section(archive, "entries.json"), &raws); err != nil {
+			t.Fatal(err)
+		}
+		var entries listed
+		for _, raw := range raws {
+			e, err := chain.UnmarshalEntry(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries = append(entries, e)
+		}
+		req := decodeRequest(t, section(archive, "request.json"))
+		want, wantProblems := chain.Compile(req, entries)
+		for range 10 {
+			random.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
+			for _, shuffled := range []chain.Entries{entries, chain.NewEntrySet(entries...)} {
+				got, problems := chain.Compile(req, shuffled)
+				if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(problems, wantProblems) {
+					t.Fatalf("%s: got %+v %+v, want %+v %+v", file, got, problems, want, wantProblems)
+				}
+			}
 		}
 	}
 }

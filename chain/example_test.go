@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -41,6 +42,36 @@ func Example() {
 	// Output:
 	// 90% to v1.api.default.default.dc1 where Service.Meta.version == "v1"
 	// 10% to v2.api.default.default.dc1 where Service.Meta.version == "v2"
+}
+
+// Entries are read from the JSON that Consul's config API has, and the chain prints as the JSON of its
+// discovery chain API.
+func Example_json() {
+	config := []byte(`[
+		{"Kind": "service-resolver", "Name": "web", "Redirect": {"Service": "api"}},
+		{"Kind": "service-resolver", "Name": "api", "ConnectTimeout": "3s"}
+	]`)
+	var entries chain.EntrySet
+	if err := json.Unmarshal(config, &entries); err != nil {
+		fmt.Println(err)
+	}
+	c, problems := chain.Compile(chain.Request{Service: "web"}, &entries)
+	if c == nil {
+		fmt.Println(problems)
+	}
+	out, _ := json.MarshalIndent(c.Nodes, "", "  ")
+	fmt.Println(string(out))
+	// Output:
+	// {
+	//   "resolver:api.default.default.dc1": {
+	//     "Type": "resolver",
+	//     "Name": "api.default.default.dc1",
+	//     "Resolver": {
+	//       "ConnectTimeout": "3s",
+	//       "Target": "api.default.default.dc1"
+	//     }
+	//   }
+	// }
 }
 
 // A subset that nobody defined is a problem, in Consul's words.

@@ -20,12 +20,7 @@ func FuzzCompile(f *testing.F) {
 			ConnectTimeout: time.Duration(ch.below(3)) - 1,
 			MeshGateway:    chain.MeshGatewayMode(ch.of("", "local", "odd")),
 		}}
-		entries := &chain.EntrySet{}
-		for len(ch) > 0 {
-			e := chain.Normalize(ch.entry())
-			chain.Validate(e)
-			entries.Put(e)
-		}
+		entries := chain.NewEntrySet(ch.entries()...)
 		c, problems := chain.Compile(req, entries)
 		if failed := len(errorsOf(problems)) > 0; failed != (c == nil) {
 			t.Fatalf("a chain: %v, problems: %+v", c != nil, problems)
@@ -38,6 +33,17 @@ func FuzzCompile(f *testing.F) {
 			checkChain(t, c)
 		}
 	})
+}
+
+// entries makes entries until the data ends.
+func (c *chooser) entries() []chain.Entry {
+	var list []chain.Entry
+	for len(*c) > 0 {
+		e := chain.Normalize(c.entry())
+		chain.Validate(e)
+		list = append(list, e)
+	}
+	return list
 }
 
 // checkChain fails unless every reference resolves, and everything is referred to.

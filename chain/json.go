@@ -90,14 +90,18 @@ func (d *duration) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &text) != nil {
 		return json.Unmarshal(data, (*int64)(d))
 	}
-	if text == "" {
-		*d = 0
-		return nil
-	}
-	parsed, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("chain: duration %q: write it like \"3s\" or as a number of nanoseconds", text)
-	}
+	parsed, err := parseDuration(text)
 	*d = duration(parsed)
-	return nil
+	return err
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("duration %q: write it like \"3s\" or as a number of nanoseconds", text)
+	}
+	return d, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -44,10 +45,7 @@ func TestScenarios(t *testing.T) {
 // compileScenario returns the name of the section that is wanted, and its content.
 func compileScenario(t *testing.T, archive *txtar.Archive) (string, []byte) {
 	t.Helper()
-	entries, err := decodeEntries(section(archive, "entries.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := decodeEntries(t, section(archive, "entries.json"))
 	c, problems := chain.Compile(decodeRequest(t, section(archive, "request.json")), entries)
 	if c == nil {
 		return "problems.json", indent(t, problems)
@@ -58,14 +56,27 @@ func compileScenario(t *testing.T, archive *txtar.Archive) (string, []byte) {
 	return "chain.json", indent(t, c)
 }
 
+func decodeEntries(t *testing.T, data []byte) *chain.EntrySet {
+	t.Helper()
+	entries := &chain.EntrySet{}
+	if err := json.Unmarshal(data, entries); err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
 func decodeRequest(t *testing.T, data []byte) chain.Request {
 	t.Helper()
-	var raw any
+	var raw map[string]any
 	if err := json.Unmarshal(data, &raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := inNanoseconds(raw); err != nil {
-		t.Fatal(err)
+	if overrides, ok := raw["Overrides"].(map[string]any); ok && overrides["ConnectTimeout"] != nil {
+		d, err := time.ParseDuration(overrides["ConnectTimeout"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		overrides["ConnectTimeout"] = d
 	}
 	plain, err := json.Marshal(raw)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestValidateAgreesWithConsul(t *testing.T) {
 			t.Fatal(file, err)
 		}
 		for _, raw := range list {
-			e, err := decodeEntry(raw)
+			e, err := chain.UnmarshalEntry(raw)
 			if err != nil {
 				t.Errorf("%s: %s: %v", file, raw, err)
 				continue
