@@ -209,14 +209,16 @@ func keepLastGood(plan, old *Plan) {
 		}
 		return
 	}
-	had := map[string][]Ref{}
+	type id struct{ name, bind string }
+	had := map[id][]Ref{}
 	for i := range old.Upstreams {
-		had[old.Upstreams[i].Name] = old.Upstreams[i].Resources
+		u := &old.Upstreams[i]
+		had[id{u.Name, u.Bind}] = u.Resources
 	}
 	for i := range plan.Upstreams {
 		u := &plan.Upstreams[i]
-		if u.Pending != "" && len(had[u.Name]) > 0 {
-			u.Resources = had[u.Name]
+		if last := had[id{u.Name, u.Bind}]; u.Pending != "" && len(last) > 0 {
+			u.Resources = last
 			plan.Hold = ""
 		}
 	}

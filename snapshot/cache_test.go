@@ -350,3 +350,27 @@ func TestAnUpstreamThatIsNotSupportedIsNamedAndHoldsNothingUp(t *testing.T) {
 		t.Errorf("%+v", plan)
 	}
 }
+
+func TestAnUpstreamNobodyKnowsIsNoted(t *testing.T) {
+	f := loaded(t, snapshot.Config{}, "api")
+	plan := f.put(client("p1", "apy")).Plans["p1"]
+	if u := plan.Upstreams[0]; !plan.Complete() || len(u.Notes) != 1 || !strings.Contains(u.Notes[0], `"apy"`) {
+		t.Errorf("%+v", plan)
+	}
+}
+
+func TestTwoListenersOfOneServiceKeepTheirOwnLastGood(t *testing.T) {
+	f := loaded(t, snapshot.Config{}, "api")
+	f.instances(facts.Health("dc1", "api"), confirmed, instance("api", "api-v1", 8001, facts.StatusPassing))
+	f.put(client("p1", "api", "api"))
+	f.update()
+	before := names(f.cache.Plan("p1"))
+	f.entries(chain.KindServiceResolver, &chain.ServiceResolver{
+		Header: chain.Header{Name: "api"}, Redirect: &chain.Redirect{Datacenter: "dc2"},
+	})
+	f.update()
+	plan := f.cache.Plan("p1")
+	if plan.Complete() || strings.Join(names(plan), ";") != strings.Join(before, ";") {
+		t.Errorf("pending, with %q; had %q", names(plan), before)
+	}
+}

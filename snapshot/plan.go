@@ -45,12 +45,17 @@ type Plan struct {
 type UpstreamPlan struct {
 	// Name is the upstream's Envoy ID.
 	Name string
+	// Bind is the address that the client's proxy listens at for it; with Name it tells the upstreams
+	// of a client apart.
+	Bind string
 	// Pending says why the upstream cannot be served as it should be; Resources is then what was
 	// last good, if anything.
 	Pending string
 	// Missing says what is left out, of an upstream that is served all the same or of one that is not
 	// supported: it is no reason to wait.
 	Missing []string
+	// Notes say what is likely a mistake although nothing is wrong: a service nobody knows.
+	Notes []string
 	// Problems are the configuration errors that the upstream's chain has now.
 	Problems  []chain.Problem
 	Resources []Ref
@@ -148,13 +153,15 @@ func (p *planner) upstreams(c Client, upstreams []Upstream) []UpstreamPlan {
 		bind := net.JoinHostPort(u.BindAddress, strconv.Itoa(u.BindPort))
 		if other, taken := bound[bind]; taken {
 			plans = append(plans, UpstreamPlan{
-				Name:    u.EnvoyID(),
+				Name: u.EnvoyID(), Bind: bind,
 				Pending: fmt.Sprintf("%s is already the address of upstream %s: give it another port", bind, other),
 			})
 			continue
 		}
 		bound[bind] = u.EnvoyID()
-		plans = append(plans, p.upstream(c, u))
+		plan := p.upstream(c, u)
+		plan.Bind = bind
+		plans = append(plans, plan)
 	}
 	return plans
 }

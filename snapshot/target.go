@@ -83,6 +83,12 @@ func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target
 	})
 }
 
+func (t *targets) note(text string) {
+	if !slices.Contains(t.out.Notes, text) {
+		t.out.Notes = append(t.out.Notes, text)
+	}
+}
+
 func (t *targets) add(name string, key Key) {
 	t.out.Resources = append(t.out.Resources, Ref{Name: name, Key: key})
 }
@@ -106,6 +112,9 @@ func (t *targets) unknown(target *chain.Target) string {
 	known := t.r.Known(topic)
 	if t.r.Service(target.Datacenter, target.Service) != facts.Absent {
 		t.needs[topic] = true
+	} else {
+		t.note(fmt.Sprintf("no instance of the service %q is registered in %s: is its name right?",
+			target.Service, target.Datacenter))
 	}
 	if known {
 		return ""

@@ -53,6 +53,9 @@ func (st *stream) report(now time.Time, plan *snapshot.Plan) ProxyStatus {
 		for _, reason := range u.Missing {
 			out.Pending = append(out.Pending, PendingStatus{Upstream: u.Name, Reason: reason})
 		}
+		for _, note := range u.Notes {
+			out.Notes = append(out.Notes, u.Name+": "+note)
+		}
 		for j := range u.Problems {
 			out.Problems = append(out.Problems, u.Name+": "+u.Problems[j].Message)
 		}

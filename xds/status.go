@@ -37,6 +37,8 @@ type ProxyStatus struct {
 	Reason  string          `json:"reason,omitempty"`
 	Types   []TypeStatus    `json:"types"`
 	Pending []PendingStatus `json:"pending,omitempty"`
+	// Notes say what is likely a mistake although nothing is wrong.
+	Notes []string `json:"notes,omitempty"`
 	// Problems are the user's configuration errors that touch this client.
 	Problems []string `json:"problems,omitempty"`
 }

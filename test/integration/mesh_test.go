@@ -144,5 +144,9 @@ func TestAnEndOfServiceLeavesEnvoysServing(t *testing.T) {
 		f.catenary.Restart()
 		proxy(t, f.catenary, "web-1", xds.StateSynced)
 		answers(t, api, "v1")
+		f.register("api", testenv.StartBackend(t, "v2"))
+		f.subsets("api", "v1", "v2")
+		f.split("api", 0, 100)
+		answers(t, api, "v2")
 	})
 }
