@@ -95,6 +95,13 @@ func (w wire) send(m message) error {
 	})
 }
 
+func (w wire) close() error {
+	if w.sotw != nil {
+		return w.sotw.CloseSend()
+	}
+	return w.delta.CloseSend()
+}
+
 // told is one response: bodies by name.
 type told struct {
 	url, nonce, version string

@@ -28,6 +28,7 @@ type control struct {
 	store  *facts.Store
 	server *xds.Server
 	addr   string
+	drain  func() // ends the streams, and leaves the connections
 	stop   func()
 }
 
@@ -53,6 +54,7 @@ func startControlAt(t *testing.T, addr string, change func(*xds.Config)) *contro
 	g := grpc.NewServer()
 	c.server.Register(g)
 	ctx, cancel := context.WithCancel(t.Context())
+	c.drain = cancel
 	ended := make(chan struct{}, 2)
 	go func() { _ = g.Serve(lis); ended <- struct{}{} }()
 	go func() { _ = c.server.Run(ctx); ended <- struct{}{} }()
