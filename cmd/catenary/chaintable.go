@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/chain/explain"
 )
 
 // chainRows lists the nodes of a chain in the order in which a request may meet them: for each where
@@ -41,7 +41,7 @@ type step struct {
 func steps(n *chain.Node) []step {
 	var list []step
 	for _, r := range n.Routes {
-		list = append(list, step{routeMatch(r.Definition), r.NextNode, true})
+		list = append(list, step{explain.Match(r.Definition), r.NextNode, true})
 	}
 	for _, s := range n.Splits {
 		list = append(list, step{strconv.FormatFloat(float64(s.Weight), 'f', -1, 32) + " %", s.NextNode, true})
@@ -55,33 +55,4 @@ func steps(n *chain.Node) []step {
 		}
 	}
 	return list
-}
-
-// routeMatch says in a few words what a route matches.
-func routeMatch(r *chain.ServiceRoute) string {
-	if r == nil || r.Match == nil || r.Match.HTTP == nil {
-		return "any request"
-	}
-	m := r.Match.HTTP
-	var parts []string
-	for _, p := range []struct{ name, value string }{
-		{"path ", m.PathExact}, {"path prefix ", m.PathPrefix}, {"path ~ ", m.PathRegex},
-	} {
-		if p.value != "" {
-			parts = append(parts, p.name+p.value)
-		}
-	}
-	for _, h := range m.Header {
-		parts = append(parts, "header "+h.Name)
-	}
-	for _, q := range m.QueryParam {
-		parts = append(parts, "query "+q.Name)
-	}
-	if len(m.Methods) > 0 {
-		parts = append(parts, "method "+strings.Join(m.Methods, "|"))
-	}
-	if len(parts) == 0 {
-		return "any request"
-	}
-	return strings.Join(parts, ", ")
 }

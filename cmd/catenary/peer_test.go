@@ -16,7 +16,8 @@ import (
 )
 
 // startAdmin starts the HTTP side of a server in which something of each kind is connected, and tells
-// the script where: $ADMIN, and $NACKED of one with a proxy that refuses.
+// the script where: $ADMIN, $NACKED of one with a proxy that refuses, and $EARLY of one that knows
+// nothing yet.
 func startAdmin(env *testscript.Env) error {
 	synced := admin.Proxy{
 		ID: "web-proxy", Service: "web", Kind: "plain", Address: "127.0.0.1:5", Protocol: "delta",
@@ -36,21 +37,52 @@ func startAdmin(env *testscript.Env) error {
 		}},
 	}
 	for name, list := range map[string][]admin.Proxy{"ADMIN": {synced}, "NACKED": {nacked, synced}} {
-		server := httptest.NewServer(admin.New(adminConfig(list)))
+		server := httptest.NewServer(admin.New(adminConfig(list, knownEntries())))
 		env.Defer(server.Close)
 		env.Setenv(name, strings.TrimPrefix(server.URL, "http://"))
 	}
+	early := httptest.NewServer(admin.New(adminConfig(nil, unknownEntries())))
+	env.Defer(early.Close)
+	env.Setenv("EARLY", strings.TrimPrefix(early.URL, "http://"))
 	return nil
 }
 
-func adminConfig(list []admin.Proxy) admin.Config {
+// knownEntries are those of a server that has read them all.
+func knownEntries() *admin.Discovery {
+	store := facts.New()
+	store.Commit(func(tx *facts.Tx) {
+		for _, kind := range chain.Kinds() {
+			var list []chain.Entry
+			switch kind {
+			case chain.KindServiceResolver:
+				list = []chain.Entry{&chain.ServiceResolver{
+					Header: chain.Header{Name: "web", Origin: "consul"}, Redirect: &chain.Redirect{Service: "api"},
+				}}
+			case chain.KindServiceSplitter:
+				list = []chain.Entry{&chain.ServiceSplitter{
+					Header: chain.Header{Name: "split"}, Splits: []chain.ServiceSplit{{Weight: 100}},
+				}}
+			default:
+			}
+			tx.Entries(kind, list, facts.Reading{Confirmed: true})
+		}
+	})
+	return admin.NewDiscovery(store, func() (admin.Place, string) {
+		return admin.Place{Datacenter: "dc1", TrustDomain: "d.consul"}, ""
+	})
+}
+
+// unknownEntries are those of a server that has just begun.
+func unknownEntries() *admin.Discovery {
+	return admin.NewDiscovery(facts.New(), func() (admin.Place, string) { return admin.Place{}, "Consul has not answered yet" })
+}
+
+func adminConfig(list []admin.Proxy, discovery *admin.Discovery) admin.Config {
 	return admin.Config{
 		Ready:   func() (bool, string) { return true, "" },
 		Proxies: func() []admin.Proxy { return list },
 		Chain:   func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
-		Discovery: admin.NewDiscovery(facts.New(), func() (admin.Place, string) {
-			return admin.Place{}, "the source has not answered yet"
-		}),
+		Discovery: discovery,
 		Problems: func() []admin.Problem { return nil },
 		Metrics:  http.NotFoundHandler(),
 		Endpoints: func(_ context.Context, service string) admin.Endpoints {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -72,17 +71,12 @@ func (c *Client) get(ctx context.Context, path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("the admin address is no address: %w", err)
 	}
-	resp, err := c.http.Do(req)
+	status, body, err := c.do(req)
 	if err != nil {
-		return fmt.Errorf("no catenary answers at %s: %w", c.base, err)
+		return err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("the answer of %s: %w", c.base+path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return refused(c.base+path, resp.StatusCode, body)
+	if status != http.StatusOK {
+		return refused(c.base+path, status, body)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("what answers at %s is not a catenary: %w", c.base+path, err)

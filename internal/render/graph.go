@@ -35,7 +35,6 @@ type Shape int
 const (
 	Box Shape = iota
 	Rounded
-	Diamond
 	Hexagon
 )
 
@@ -51,7 +50,7 @@ func (g *Graph) number() map[string]string {
 // Dot writes the graph in the language of Graphviz.
 func Dot(w io.Writer, g *Graph) error {
 	shapes := map[Shape]string{
-		Box: "shape=box", Rounded: `shape=box, style=rounded`, Diamond: "shape=diamond", Hexagon: "shape=hexagon",
+		Box: "shape=box", Rounded: `shape=box, style=rounded`, Hexagon: "shape=hexagon",
 	}
 	names := g.number()
 	var out strings.Builder
@@ -84,7 +83,7 @@ func dotText(lines ...string) string {
 // Mermaid writes the graph as a Mermaid flowchart, as Markdown documents hold it.
 func Mermaid(w io.Writer, g *Graph) error {
 	shapes := map[Shape][2]string{
-		Box: {"[", "]"}, Rounded: {"(", ")"}, Diamond: {"{", "}"}, Hexagon: {"{{", "}}"},
+		Box: {"[", "]"}, Rounded: {"(", ")"}, Hexagon: {"{{", "}}"},
 	}
 	names := g.number()
 	var out strings.Builder
