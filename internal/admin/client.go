@@ -45,7 +45,7 @@ func (e *RefusedError) Error() string { return e.Message }
 func (c *Client) Proxies(ctx context.Context, id string) ([]Proxy, error) {
 	path := "/api/v1/proxies"
 	if id != "" {
-		path += "/" + url.PathEscape(id)
+		path += "/" + segment(id)
 	}
 	var list []Proxy
 	return list, c.get(ctx, path, &list)
@@ -54,13 +54,21 @@ func (c *Client) Proxies(ctx context.Context, id string) ([]Proxy, error) {
 // Endpoints lists the instances of a service.
 func (c *Client) Endpoints(ctx context.Context, service string) (Endpoints, error) {
 	var e Endpoints
-	return e, c.get(ctx, "/api/v1/endpoints/"+url.PathEscape(service), &e)
+	return e, c.get(ctx, "/api/v1/endpoints/"+segment(service), &e)
 }
 
 // Problems lists what is wrong with the configuration.
 func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
 	var list []Problem
 	return list, c.get(ctx, "/api/v1/problems", &list)
+}
+
+// segment is a name as one segment of a path. A segment of dots alone would lead elsewhere.
+func segment(name string) string {
+	if name == "." || name == ".." {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
 }
 
 // maxAnswer bounds what is read of an answer.
