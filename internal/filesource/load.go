@@ -27,6 +27,7 @@ const (
 	CodeUnreadable = "CAT1900"
 	CodeDuplicate  = "CAT1902"
 	CodePorts      = "CAT1911"
+	CodeNoFiles    = "CAT1912"
 )
 
 // Set is what the files of some paths hold.
@@ -39,10 +40,11 @@ type Set struct {
 }
 
 // Load reads files, and the files of directories whose names end in .hcl, .json, .yaml or .yml, in the
-// order of their names; directories within a directory are left alone, as Consul leaves them. Sidecars
-// that ask for no port get one. The problems are the user's, with file and line; an error is a path
-// that cannot be read. The set is what could be decoded, which with a problem of severity error is
-// not all.
+// order of their names; directories within a directory are left alone whatever their names, as Consul
+// leaves them, and so are pipes, sockets and devices. Sidecars that ask for no port get one. The problems
+// are the user's, with file and line; an error is a path that cannot be read, or a file in it, such as a
+// link that leads nowhere: what that would hold is not known, and must not pass for gone. The set is what
+// could be decoded, which with a problem of severity error is not all.
 func Load(paths ...string) (Set, []chain.Problem, error) {
 	set := Set{origins: map[*facts.Instance]string{}}
 	var problems []chain.Problem
@@ -50,6 +52,9 @@ func Load(paths ...string) (Set, []chain.Problem, error) {
 		files, err := list(path)
 		if err != nil {
 			return Set{}, nil, err
+		}
+		if len(files) == 0 {
+			problems = append(problems, noFiles(path))
 		}
 		for _, name := range files {
 			src, err := read(name)
@@ -85,13 +90,48 @@ func list(path string) ([]string, error) {
 	}
 	var files []string
 	for _, e := range entries {
+		if !readable(e.Name()) {
+			continue
+		}
 		full := filepath.Join(path, e.Name())
-		// Stat follows links: a mounted Kubernetes ConfigMap is made of them. A pipe would never end.
-		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && readable(e.Name()) {
+		info, err := os.Stat(full) // follows links: a mounted Kubernetes ConfigMap is made of them
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0: // gone meanwhile
+		case err != nil:
+			return nil, unreadable(full, err)
+		case info.Mode().IsRegular(): // a pipe would never end
 			files = append(files, full)
 		}
 	}
 	return files, nil
+}
+
+// unreadable is why a file of a directory cannot be read.
+func unreadable(name string, err error) error {
+	if to, linkErr := os.Readlink(name); linkErr == nil {
+		return fmt.Errorf("read %s: the link to %s leads to no file (%w): correct or remove it", name, to, reason(err))
+	}
+	return fmt.Errorf("read %s: %w", name, reason(err))
+}
+
+// noFiles warns of a directory that holds nothing to read, which is most often the wrong one.
+func noFiles(path string) chain.Problem {
+	return chain.Problem{
+		Code: CodeNoFiles, Severity: chain.SeverityWarning, Origin: path,
+		Message: fmt.Sprintf("the directory has no file to read: want one whose name ends in %s",
+			strings.Join(entry.Extensions(), ", ")),
+	}
+}
+
+// Nothing returns why there is nothing to judge in what was loaded, nil when there is something: a path
+// that is a directory without files.
+func Nothing(problems []chain.Problem) error {
+	for _, p := range problems {
+		if p.Code == CodeNoFiles {
+			return errors.New(p.String())
+		}
+	}
+	return nil
 }
 
 func readable(name string) bool {

@@ -43,10 +43,60 @@ func TestOnlyFilesOfTheDirectoryItselfAreRead(t *testing.T) {
 		write(t, filepath.Join(dir, other), "not valid")
 	}
 	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe.hcl"), 0o600))
-	must(t, os.Symlink("nowhere", filepath.Join(dir, "dangling.hcl")))
+	must(t, os.Mkdir(filepath.Join(dir, "directory.hcl"), 0o700))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, ".#api.hcl"))) // an editor's lock
 	set, problems, err := filesource.Load(dir)
 	if err != nil || len(problems) != 0 || len(set.Entries) != 1 {
 		t.Errorf("%d entries, %v, %v", len(set.Entries), problems, err)
+	}
+}
+
+func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"a link to nowhere": {
+			func(path string) error { return os.Symlink("nowhere", path) },
+			"the link to nowhere leads to no file (no such file or directory)",
+		},
+		"a link to itself": {
+			func(path string) error { return os.Symlink("b.hcl", path) },
+			"the link to b.hcl leads to no file (too many levels of symbolic links)",
+		},
+		"more than fits": {
+			func(path string) error { return os.WriteFile(path, make([]byte, 16<<20+1), 0o600) },
+			"larger than 16 MiB",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "a.hcl"), defaults("http"))
+			b := filepath.Join(dir, "b.hcl")
+			must(t, c.make(b))
+			_, _, err := filesource.Load(dir)
+			if want := "read " + b + ": " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func TestADirectoryWithoutFilesIsWorthAWarning(t *testing.T) {
+	empty, full := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(empty, "readme.md"), "nothing to read")
+	write(t, filepath.Join(full, "a.hcl"), defaults("http"))
+	_, problems, err := filesource.Load(full, empty)
+	must(t, err)
+	const want = ": the directory has no file to read: want one whose name ends in .hcl, .json, .yaml, .yml (CAT1912)"
+	if len(problems) != 1 || problems[0].String() != empty+want || filesource.HasErrors(problems) {
+		t.Errorf("%v", problems)
+	}
+	if err := filesource.Nothing(problems); err == nil || err.Error() != empty+want {
+		t.Error(err)
+	}
+	if err := filesource.Nothing(nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -270,6 +270,22 @@ func TestADirectoryThatGoesKeepsWhatWasLastGood(t *testing.T) {
 	f.protocol("")
 }
 
+func TestALinkThatLosesItsFileKeepsWhatWasLastGood(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	file, target := filepath.Join(dir, "api.hcl"), filepath.Join(away, "target")
+	write(t, target, defaults("http"))
+	link(t, target, file)
+	f := follow(t, dir)
+	f.protocol("http")
+	must(t, os.Remove(target))
+	f.problem(file + ": the link to " + target + " leads to no file")
+	f.protocol("http")
+	write(t, target, defaults("grpc"))
+	f.protocol("grpc")
+	must(t, os.Remove(file))
+	f.protocol("")
+}
+
 func TestNeighboursDoNotDelayAChange(t *testing.T) {
 	parent := t.TempDir()
 	file := filepath.Join(parent, "api.hcl")
