@@ -9,8 +9,8 @@ import (
 // The exit codes, which are a contract with scripts.
 const (
 	exitGood     = 0
-	exitFindings = 1 // what was asked about is not well: invalid entries, a refused configuration
-	exitUsage    = 2 // the command line or its input cannot be understood
+	exitFindings = 1 // what was asked about is not well: invalid or broken files, a refused configuration
+	exitUsage    = 2 // the command line cannot be understood, or its input not be read
 	exitSource   = 3 // the source cannot be reached, or denies access
 )
 

@@ -34,7 +34,7 @@ func (f *sourceFlags) openFiles(log hclog.Logger, counts *metrics.Metrics) (sour
 	}
 	// What was read from stdin cannot change.
 	if filesource.HasErrors(problems) {
-		return source{}, fmt.Errorf("stdin: %s", firstError(problems))
+		return source{}, finding(fmt.Errorf("stdin: %s", firstError(problems)))
 	}
 	src.problems = func() []chain.Problem { return problems }
 	src.run = func(ctx context.Context, store *facts.Store) error {
@@ -51,11 +51,14 @@ func (f *sourceFlags) readFiles(talk io.Writer) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
+	if err := filesource.Nothing(problems); err != nil {
+		return reading{}, err
+	}
 	for _, p := range problems {
 		fmt.Fprintf(talk, "catenary: %s\n", p)
 	}
 	if filesource.HasErrors(problems) {
-		return reading{}, &exitError{code: exitUsage}
+		return reading{}, found()
 	}
 	store, where := facts.New(), f.fixed()
 	filesource.Commit(store, where.datacenter, set)

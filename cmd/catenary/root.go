@@ -14,8 +14,8 @@ func newRoot() *cobra.Command {
 the proxies of the fleet.
 
 Data goes to stdout, talk to stderr. The exit code is 0 when all is well, 1 when something is found
-wrong, 2 for a command line or an input that cannot be understood, and 3 for a source that cannot be
-reached or denies access.`,
+wrong, such as an invalid entry, 2 for a command line that cannot be understood or a path that cannot
+be read, and 3 for a source that cannot be reached or denies access.`,
 		Args:              cobra.NoArgs,
 		SilenceUsage:      true,
 		SilenceErrors:     true,

@@ -147,6 +147,10 @@ func ignoreEnd(ctx context.Context, err error) error {
 // The bounds of a connection. Clients may ask for signs of life as often as Envoy and gRPC do.
 const (
 	maxRequest     = 4 << 20
+	maxHeaders     = 64 << 10 // a request's metadata; gRPC's own bound is 16 MiB
+	maxStreams     = 1000     // on one connection: Envoy has one, a relay opens another connection
+	handshake      = 10 * time.Second
+	maxIdle        = time.Minute // without any stream
 	pingEvery      = 30 * time.Second
 	pingTimeout    = 10 * time.Second
 	leastPingEvery = 5 * time.Second
@@ -156,7 +160,12 @@ const (
 func newGRPC() *grpc.Server {
 	return grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxRequest),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshake),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: maxIdle, Time: pingEvery, Timeout: pingTimeout,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: leastPingEvery, PermitWithoutStream: true,
 		}),

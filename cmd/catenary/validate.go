@@ -10,37 +10,44 @@ import (
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/filesource"
+	"github.com/catenary-mesh/catenary/internal/render"
 )
 
 func newValidate() *cobra.Command {
-	return &cobra.Command{
+	format := render.NewFormat(render.FormatText, render.FormatJSON)
+	cmd := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check files of config entries and service definitions",
 		Long: `Check files, or directories of files, in Consul's formats: whether each can be decoded, is valid, and
-whether the chains that all of them together make do compile. Findings go to stdout, one a line.
+whether the chains that all of them together make do compile. All findings go to stdout, one a line,
+with file and line, entry, field and a code that docs/codes.md explains.
 
-The exit code is 1 when one of them is an error, and 2 when a path cannot be read.`,
-		Example: "  catenary validate examples/shop",
-		Args:    cobra.MinimumNArgs(1),
+The exit code is 1 when one of them is an error, and 2 when a path cannot be read. Warnings do not fail.`,
+		Example: `  catenary validate examples/shop
+  catenary validate -o json examples/shop`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var all filesource.Set
-			var problems []chain.Problem
-			for _, path := range args {
-				set, found, err := filesource.Load(path)
-				if err != nil {
-					return err
-				}
-				all.Entries = append(all.Entries, set.Entries...)
-				all.Instances = append(all.Instances, set.Instances...)
-				problems = append(problems, found...)
+			all, problems, err := filesource.Load(args...)
+			if err != nil {
+				return err
 			}
 			// A chain whose entries are half read would only repeat what is said already.
 			if !filesource.HasErrors(problems) {
 				problems = append(problems, compileAll(all.Entries)...)
 			}
-			return judgeFiles(cmd.OutOrStdout(), cmd.ErrOrStderr(), all, problems)
+			if err := writeProblems(cmd.OutOrStdout(), format.String(), problems); err != nil {
+				return err
+			}
+			if filesource.HasErrors(problems) {
+				return found()
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "catenary: %d config entries and %d service definitions are valid\n",
+				len(all.Entries), len(all.Instances))
+			return nil
 		},
 	}
+	formatFlag(cmd, format)
+	return cmd
 }
 
 // compileAll compiles the chain of every service that has an entry, and returns each problem once: a
@@ -71,16 +78,17 @@ func compileAll(entries []chain.Entry) []chain.Problem {
 	return problems
 }
 
-func judgeFiles(out, talk io.Writer, all filesource.Set, problems []chain.Problem) error {
+func writeProblems(out io.Writer, format string, problems []chain.Problem) error {
+	if format == render.FormatJSON {
+		if problems == nil {
+			problems = []chain.Problem{} // no findings are a list too
+		}
+		return render.JSON(out, problems)
+	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintf(out, "%s: %s\n", p.Severity, p); err != nil {
 			return err
 		}
 	}
-	if filesource.HasErrors(problems) {
-		return found()
-	}
-	fmt.Fprintf(talk, "catenary: %d config entries and %d service definitions are valid\n",
-		len(all.Entries), len(all.Instances))
 	return nil
 }
