@@ -159,9 +159,8 @@ func TestBlocksWithLabelsAreMaps(t *testing.T) {
 		Subsets { v1 { Filter = "Service.Meta.v == 1" } v2 { only_passing = true } }`))
 }
 
-func TestEveryFieldHasASnakeCaseAlias(t *testing.T) {
+func TestFieldsHaveASnakeCaseAlias(t *testing.T) {
 	for key, src := range map[string]string{
-		"MaxRequestHeadersKB":     `Kind = "service-defaults" Name = "a" max_request_headers_kb = 3`,
 		"ExternalSNI":             `Kind = "service-defaults" Name = "a" external_sni = "x"`,
 		"MutualTLSMode":           `Kind = "service-defaults" Name = "a" mutual_tls_mode = "strict"`,
 		"EnvoyListenerJSON":       `Kind = "service-defaults" Name = "a" upstream_config { defaults { envoy_listener_json = "{}" } }`,
@@ -170,6 +169,22 @@ func TestEveryFieldHasASnakeCaseAlias(t *testing.T) {
 		"JSONFormat":              `Kind = "proxy-defaults" access_logs { enabled = true json_format = "{}" }`,
 	} {
 		t.Run(key, func(t *testing.T) { one(t, "a.hcl", src) })
+	}
+}
+
+func TestSomeFieldsHaveNoAlias(t *testing.T) {
+	for key, src := range map[string]string{
+		"MaxRequestHeadersKB": `Kind = "service-defaults" Name = "a" max_request_headers_kb = 3`,
+		"ConsulVersion":       `Kind = "proxy-defaults" envoy_extensions { consul_version = "1" }`,
+		"EnvoyVersion":        `Kind = "proxy-defaults" envoy_extensions { envoy_version = "1" }`,
+		"SamenessGroup":       `Kind = "service-resolver" Name = "a" redirect { sameness_group = "a" }`,
+	} {
+		t.Run(key, func(t *testing.T) {
+			problems := entry.Decode("a.hcl", []byte(src)).Problems
+			if len(problems) != 1 || problems[0].Code != entry.CodeUnknownKey || !strings.Contains(problems[0].Message, key) {
+				t.Errorf("want one unknown key, and its name told, got %v", problems)
+			}
+		})
 	}
 }
 

@@ -12,10 +12,17 @@ type target struct {
 	index []int
 }
 
-// spelled reports whether a key is the field's name, or its alias in snake_case, in letters of any
-// case. Consul takes no other underscores.
+// spelled reports whether a key is the field's name, or its alias in snake_case if Consul has given it
+// one, in letters of any case. Consul takes no other underscores.
 func (t target) spelled(key string) bool {
-	return strings.EqualFold(key, strings.ReplaceAll(t.name, "_", "")) || strings.EqualFold(key, snake(t.name))
+	if strings.EqualFold(key, strings.ReplaceAll(t.name, "_", "")) {
+		return true
+	}
+	switch t.name {
+	case "ConsulVersion", "EnvoyVersion", "MaxRequestHeadersKB", "SamenessGroup":
+		return false // Consul 1.22.5 refuses their aliases
+	}
+	return strings.EqualFold(key, snake(t.name))
 }
 
 // fieldsOf lists the keys that a struct takes, without case and underscores.
