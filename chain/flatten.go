@@ -39,9 +39,10 @@ func effectiveWeight(outer, inner float32) float32 {
 	return roundWeight(product / 100)
 }
 
-// roundWeight rounds to 0.01, the resolution of Consul's weights.
+// roundWeight rounds to 0.01, the resolution of Consul's weights. Adding 0 leaves no negative zero, which
+// JSON prints and Consul does not have.
 func roundWeight(w float32) float32 {
-	return float32(math.Round(float64(w*100)) / 100)
+	return float32(math.Round(float64(w*100))/100) + 0
 }
 
 // size is what flattening a splitter comes to; each count goes up to one more than allowed.
