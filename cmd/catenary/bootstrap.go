@@ -15,9 +15,12 @@ func newBootstrap() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Print what a client is started with",
-		Args:  cobra.NoArgs,
+		Args:  verbs,
+
+		SuggestionsMinimumDistance: typos,
+
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fmt.Errorf("name the client: %s envoy", cmd.CommandPath())
+			return fmt.Errorf("name the client: %s envoy; see %[1]s --help", cmd.CommandPath())
 		},
 	}
 	cmd.AddCommand(newBootstrapEnvoy())
@@ -36,8 +39,11 @@ func newBootstrapEnvoy() *cobra.Command {
 Without --upstream the proxy gets those of its registration in the source. A token, from --token-file,
 CONSUL_HTTP_TOKEN_FILE or CONSUL_HTTP_TOKEN, becomes part of the bootstrap: keep that from others.`,
 		Example: "  catenary bootstrap envoy --service web --upstream api:9191 > envoy.json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if config.Service == "" {
+				return fmt.Errorf("--service is required; see %s --help", cmd.CommandPath())
+			}
 			for _, text := range upstreams {
 				u, err := bootstrap.ParseUpstream(text)
 				if err != nil {

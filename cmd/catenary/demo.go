@@ -24,7 +24,7 @@ func newDemo() *cobra.Command {
 		Short: "Run an example shop behind a real Envoy, and show what happens",
 		Long: `Run an example on this machine: a control plane that serves a small shop from files, the shop's
 backends, an Envoy in front of them, and a trickle of requests through it. Nothing is left behind.`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {
@@ -74,7 +74,7 @@ func newJanitor() *cobra.Command {
 		Use:    janitorVerb,
 		Short:  "Hold a directory for a demo, and remove it when stdin ends",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo.Janitor(cmd.InOrStdin(), cmd.OutOrStdout())
 		},

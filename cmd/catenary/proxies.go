@@ -28,7 +28,7 @@ func newProxies() *cobra.Command {
 proxy has accepted it, and as SENT/ACCEPTED where that differs. With ID, each type has a row.
 
 The exit code is 1 when a proxy refuses what it is sent, and 3 when the server does not answer.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := strings.Join(args, "")
 			list, err := admin.NewClient(addr).Proxies(cmd.Context(), id)

@@ -35,7 +35,7 @@ The source is Consul, as the CONSUL_* variables and --consul-addr name it, or wi
 directory of files in Consul's formats. A signal to end makes it not ready, then ends its streams, so
 that proxies go elsewhere, and then itself.`,
 		Example: "  catenary serve --from examples/shop",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(cmd.ErrOrStderr(), level, format)
 			if err != nil {

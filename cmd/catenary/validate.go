@@ -22,13 +22,17 @@ func newValidate() *cobra.Command {
 whether the chains that all of them together make do compile. All findings go to stdout, one a line,
 with file and line, entry, field and a code that docs/codes.md explains.
 
-The exit code is 1 when one of them is an error, and 2 when a path cannot be read. Warnings do not fail.`,
+The exit code is 1 when one of them is an error, and 2 when a path cannot be read or is a directory
+without such files. Warnings do not fail.`,
 		Example: `  catenary validate examples/shop
   catenary validate -o json examples/shop`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, problems, err := filesource.Load(args...)
 			if err != nil {
+				return err
+			}
+			if err := filesource.Nothing(problems); err != nil {
 				return err
 			}
 			// A chain whose entries are half read would only repeat what is said already.
