@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 )
 
 // listen opens both listeners, and warns of one that others can reach, and of plaintext.
 func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err error) {
 	var config net.ListenConfig
 	if p.grpc, err = config.Listen(ctx, "tcp", grpcAddr); err != nil {
-		return fmt.Errorf("--grpc-addr %s: %w", grpcAddr, err)
+		return cannotListen("--grpc-addr", grpcAddr, err)
 	}
 	if p.http, err = config.Listen(ctx, "tcp", adminAddr); err != nil {
-		return errors.Join(fmt.Errorf("--admin-addr %s: %w", adminAddr, err), p.grpc.Close())
+		return errors.Join(cannotListen("--admin-addr", adminAddr, err), p.grpc.Close())
 	}
 	if !isLoopback(p.grpc.Addr()) {
 		p.log.Warn("proxies are served without authentication to everyone who reaches this address",
@@ -29,6 +30,14 @@ func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err err
 			"flag", "--experimental-plaintext-mesh")
 	}
 	return nil
+}
+
+// cannotListen is why a flag's address cannot be listened at.
+func cannotListen(flag, addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s %s is taken: is another catenary running? give another %[1]s", flag, addr)
+	}
+	return fmt.Errorf("%s %s: %w", flag, addr, err)
 }
 
 func isLoopback(a net.Addr) bool {

@@ -25,11 +25,13 @@ func startAdmin(env *testscript.Env) error {
 		Types: []xds.TypeStatus{
 			{Type: "cluster", State: xds.StateSynced, Resources: 2, Sent: "c1c1c1c1c1", Acked: "c1c1c1c1c1"},
 			{Type: "route", State: xds.StateSynced, Sent: "e2", Acked: "e1"},
+			{Type: "listener", State: xds.StateNotSent, Resources: 3},
 		},
 	}
 	nacked := admin.Proxy{
 		ID: "bad", Service: "web", State: xds.StateNacked, Reason: "listener: no such port",
 		Pending:  []xds.PendingStatus{{Upstream: "db?dc=dc2", Reason: "not read yet"}},
+		Notes:    []string{"nope: nobody knows it"},
 		Problems: []string{"api: no such subset"},
 		Types: []xds.TypeStatus{{
 			Type: "listener", State: xds.StateNacked, Sent: "b2", Acked: "b1", Nacks: 1,
@@ -79,12 +81,12 @@ func unknownEntries() *admin.Discovery {
 
 func adminConfig(list []admin.Proxy, discovery *admin.Discovery) admin.Config {
 	return admin.Config{
-		Ready:   func() (bool, string) { return true, "" },
-		Proxies: func() []admin.Proxy { return list },
-		Chain:   func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
+		Ready:     func() (bool, string) { return true, "" },
+		Proxies:   func() []admin.Proxy { return list },
+		Chain:     func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
 		Discovery: discovery,
-		Problems: func() []admin.Problem { return nil },
-		Metrics:  http.NotFoundHandler(),
+		Problems:  func() []admin.Problem { return nil },
+		Metrics:   http.NotFoundHandler(),
 		Endpoints: func(_ context.Context, service string) admin.Endpoints {
 			e := admin.Endpoints{Service: service, Datacenter: "dc1", State: "present"}
 			switch service {

@@ -25,7 +25,8 @@ func newProxies() *cobra.Command {
 		Use:   "proxies [ID]",
 		Short: "Show who is connected, and what each has accepted",
 		Long: `Show who is connected to a running server. A resource type's version is shown as SENT where the
-proxy has accepted it, and as SENT/ACCEPTED where that differs. With ID, each type has a row.
+proxy has accepted it, as SENT/ACCEPTED where that differs, and as held where the proxy had it before it
+connected and nothing needed to be sent. With ID, each type has a row.
 
 The exit code is 1 when a proxy refuses what it is sent, and 3 when the server does not answer.`,
 		Args: atMost("ID"),
@@ -50,7 +51,7 @@ The exit code is 1 when a proxy refuses what it is sent, and 3 when the server d
 }
 
 func adminFlag(cmd *cobra.Command, addr *string) {
-	cmd.Flags().StringVar(addr, "admin-addr", defaultAdminAddr, "the `address` of the server's HTTP side")
+	cmd.Flags().Var(newAdminAddr(addr, defaultAdminAddr), "admin-addr", "the `address` of the server's HTTP side")
 }
 
 func formatFlag(cmd *cobra.Command, format *render.Format) {
@@ -100,16 +101,29 @@ func proxyTable(w io.Writer, list []admin.Proxy, now time.Time) error {
 }
 
 func versions(p admin.Proxy, name string) string {
-	for _, t := range p.Types {
+	for i := range p.Types {
+		t := &p.Types[i]
 		switch {
 		case t.Type != name:
 		case t.Sent == t.Acked:
-			return short(t.Sent)
+			return short(sent(t))
 		default:
 			return short(t.Sent) + "/" + short(t.Acked)
 		}
 	}
 	return "-"
+}
+
+// held stands for the version of what was not sent on this connection, because the client brought it
+// from the one before and nothing of it has changed.
+const held = "held"
+
+// sent is the version that a type was sent, or that it needed none.
+func sent(t *xds.TypeStatus) string {
+	if t.Sent == "" && t.Resources > 0 {
+		return held
+	}
+	return t.Sent
 }
 
 // short is the beginning of a version, which tells it from others well enough for a table.
@@ -138,6 +152,9 @@ func typeTable(w io.Writer, p admin.Proxy, now time.Time) error {
 	for _, pending := range p.Pending {
 		about = append(about, []string{"pending", pending.Upstream + ": " + pending.Reason})
 	}
+	for _, note := range p.Notes {
+		about = append(about, []string{"note", note})
+	}
 	for _, problem := range p.Problems {
 		about = append(about, []string{"problem", problem})
 	}
@@ -155,7 +172,7 @@ func typeTable(w io.Writer, p admin.Proxy, now time.Time) error {
 			since = age(now, *t.SentAt)
 		}
 		rows = append(rows, []string{
-			t.Type, t.State, strconv.Itoa(t.Resources), t.Sent, t.Acked, since, strconv.Itoa(t.Nacks), nack,
+			t.Type, t.State, strconv.Itoa(t.Resources), sent(&t), t.Acked, since, strconv.Itoa(t.Nacks), nack,
 		})
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {

@@ -143,21 +143,32 @@ func (t *translation) print(cmd *cobra.Command, format string, r reading) error 
 	if err != nil {
 		return err
 	}
-	notes := notes(result.Plan)
-	for _, note := range notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "catenary: %s\n", note)
+	lacks := lacks(result.Plan)
+	for _, line := range append(notes(result.Plan), lacks...) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "catenary: %s\n", line)
 	}
 	if err := writeTranslation(cmd.OutOrStdout(), format, result); err != nil {
 		return err
 	}
-	if len(notes) > 0 {
+	if len(lacks) > 0 {
 		return found()
 	}
 	return nil
 }
 
-// notes is what keeps the proxy from getting everything.
+// notes is what is likely a mistake, although the proxy gets everything there is.
 func notes(plan *snapshot.Plan) []string {
+	var list []string
+	for _, u := range plan.Upstreams {
+		for _, note := range u.Notes {
+			list = append(list, u.Name+": "+note)
+		}
+	}
+	return list
+}
+
+// lacks is what keeps the proxy from getting everything.
+func lacks(plan *snapshot.Plan) []string {
 	var list []string
 	for _, whole := range []string{plan.Unregistered, plan.Hold} {
 		if whole != "" {
