@@ -20,7 +20,7 @@ func FuzzFlatten(f *testing.F) {
 		ch := chooser(data)
 		splitters := map[string]*chain.ServiceSplitter{}
 		router := &chain.ServiceRouter{Header: chain.Header{Name: "web"}}
-		entries := chain.NewEntrySet(http(), router)
+		entries := chain.NewEntrySet(http(), router, ch.leaf("s5"))
 		for i := range 5 {
 			name := fmt.Sprintf("s%d", i)
 			splitters[name] = ch.splitterAbove(i)
@@ -38,7 +38,7 @@ func FuzzFlatten(f *testing.F) {
 			if a, b := toJSON(t, got.Splits), toJSON(t, want); a != b && len(want)+len(got.Splits) > 0 {
 				t.Fatalf("%s\ngot  %s\nwant %s", name, a, b)
 			}
-			if want := hashOf(entries, splitters[name]); toJSON(t, got.LoadBalancer) != toJSON(t, want) {
+			if want := hashOf(entries, splitters, name); toJSON(t, got.LoadBalancer) != toJSON(t, want) {
 				t.Fatalf("%s: got the load balancer %+v, want %+v", name, got.LoadBalancer, want)
 			}
 		}
@@ -158,14 +158,14 @@ func noHeaders(m *chain.HeaderModifiers) bool {
 }
 
 // hashOf is the first policy that hashes, of the resolvers to which the splitter leads straight.
-func hashOf(entries *chain.EntrySet, s *chain.ServiceSplitter) *chain.LoadBalancer {
-	for _, leg := range rawLegs(s) {
+func hashOf(entries chain.Entries, splitters map[string]*chain.ServiceSplitter, name string) *chain.LoadBalancer {
+	for _, leg := range rawLegs(splitters[name]) {
 		service := leg.Definition.Service
 		if service == "" {
-			service = s.Name
+			service = name
 		}
 		r, _ := entries.Entry(chain.KindServiceResolver, service).(*chain.ServiceResolver)
-		if leg.NextNode == "" || r == nil || r.LoadBalancer == nil {
+		if leadsToSplitter(splitters, leg) || r == nil || r.LoadBalancer == nil {
 			continue
 		}
 		if p := r.LoadBalancer.Policy; p == "ring_hash" || p == "maglev" {
