@@ -11,6 +11,7 @@ import (
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/filesource"
 	"github.com/catenary-mesh/catenary/internal/render"
+	"github.com/catenary-mesh/catenary/internal/support"
 )
 
 func newValidate() *cobra.Command {
@@ -19,8 +20,9 @@ func newValidate() *cobra.Command {
 		Use:   "validate PATH...",
 		Short: "Check files of config entries and service definitions",
 		Long: `Check files, or directories of files, in Consul's formats: whether each can be decoded, is valid, and
-whether the chains that all of them together make do compile. All findings go to stdout, one a line,
-with file and line, entry, field and a code that docs/codes.md explains.
+whether the chains that all of them together make do compile. Fields that Catenary does not act on are
+warned of. All findings go to stdout, one a line, with file and line, entry, field and a code that
+docs/codes.md explains.
 
 The exit code is 1 when one of them is an error, and 2 when a path cannot be read or is a directory
 without such files. Warnings do not fail.`,
@@ -34,6 +36,9 @@ without such files. Warnings do not fail.`,
 			}
 			if err := filesource.Nothing(problems); err != nil {
 				return err
+			}
+			for _, e := range all.Entries {
+				problems = append(problems, support.Check(e)...)
 			}
 			// A chain whose entries are half read would only repeat what is said already.
 			if !filesource.HasErrors(problems) {

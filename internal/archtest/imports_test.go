@@ -27,6 +27,7 @@ func layers() []layer {
 		{"internal/entry", []string{"chain", "internal/facts"}, "decoding knows the types it fills and nothing of where the text came from"},
 		{"internal/facts", []string{"chain"}, "facts are what everything is made from; they know neither sources nor products"},
 		{"internal/facts/factstest", data, "the suite of sources looks only at the store"},
+		{"internal/support", []string{"chain"}, "what becomes of a field is known by its type alone"},
 		{"internal/filesource", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
 		{"consulwatch", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},

@@ -1,0 +1,141 @@
+package support
+
+import "github.com/catenary-mesh/catenary/chain"
+
+// rows is the table of a kind: a row holds for its field and all below that have none of their own.
+func rows(kind chain.Kind) []Field {
+	switch kind {
+	case chain.KindProxyDefaults:
+		return proxyDefaults()
+	case chain.KindServiceDefaults:
+		return serviceDefaults()
+	case chain.KindServiceRouter:
+		return serviceRouter()
+	case chain.KindServiceSplitter:
+		return serviceSplitter()
+	case chain.KindServiceResolver:
+		return serviceResolver()
+	}
+	return nil
+}
+
+const (
+	enterprise   = "CAT1004: Consul Enterprise"
+	sidecar      = "sidecars are not configured by it yet"
+	gateways     = "mesh gateways are not used yet"
+	extensions   = "extensions are not applied yet"
+	peering      = "cluster peering is not supported: such an upstream stays pending"
+	inEnterprise = "Consul acts on it in Enterprise only"
+	ownData      = "your own data"
+)
+
+func proxyDefaults() []Field {
+	return append(bothDefaults(),
+		Field{"Name", Supported, "always `global`"},
+		Field{"Config", Supported, "`protocol`; other keys have no effect"},
+		Field{"AccessLogs", Ignored, sidecar},
+		Field{"FailoverPolicy", InChain, inEnterprise},
+		Field{"PrioritizeByLocality.Mode", Rejected, enterprise},
+	)
+}
+
+func serviceDefaults() []Field {
+	list := append(bothDefaults(),
+		Field{"Name", Supported, ""},
+		Field{"Meta", Supported, "the chain's ServiceMeta"},
+		Field{"Protocol", Supported, "left out, it means tcp, whatever proxy-defaults say"},
+		Field{"ExternalSNI", InChain, "clients dial without TLS yet"},
+		Field{"Destination", Ignored, "destinations outside the mesh are not served yet"},
+		Field{"MaxInboundConnections", Ignored, sidecar},
+		Field{"LocalConnectTimeoutMs", Ignored, sidecar},
+		Field{"LocalRequestTimeoutMs", Ignored, sidecar},
+		Field{"BalanceInboundConnections", Ignored, sidecar},
+		Field{"MaxRequestHeadersKB", Ignored, sidecar},
+		Field{"RateLimits", Rejected, enterprise},
+		Field{"UpstreamConfig.Overrides[].Name", Supported, "the upstream"},
+		Field{"UpstreamConfig.Defaults.Name", Rejected, "CAT1404: defaults are for all"},
+	)
+	for _, path := range []string{"UpstreamConfig.Overrides[]", "UpstreamConfig.Defaults"} {
+		list = append(list, upstreamConfig(path)...)
+	}
+	return list
+}
+
+// bothDefaults is what the two kinds of defaults have in common.
+func bothDefaults() []Field {
+	return []Field{
+		{"Meta", Supported, ownData},
+		{"Mode", Ignored, sidecar},
+		{"TransparentProxy.OutboundListenerPort", Ignored, sidecar},
+		{"TransparentProxy.DialedDirectly", InChain, ""},
+		{"MutualTLSMode", Ignored, sidecar},
+		{"MeshGateway.Mode", InChain, gateways},
+		{"Expose", Ignored, sidecar},
+		{"EnvoyExtensions", InChain, extensions},
+	}
+}
+
+func upstreamConfig(path string) []Field {
+	return []Field{
+		{path + ".Partition", Rejected, enterprise},
+		{path + ".Namespace", Rejected, enterprise},
+		{path + ".Peer", Ignored, "cluster peering is not supported"},
+		{path + ".EnvoyListenerJSON", Ignored, "listeners are not replaced"},
+		{path + ".EnvoyClusterJSON", Ignored, "clusters are not replaced"},
+		{path + ".Protocol", Supported, "as an override of the chain"},
+		{path + ".ConnectTimeoutMs", Supported, "as an override of the chain"},
+		{path + ".Limits", Supported, ""},
+		{path + ".PassiveHealthCheck", Supported, ""},
+		{path + ".MeshGateway.Mode", InChain, "as an override of the chain; " + gateways},
+		{path + ".BalanceOutboundConnections", Ignored, "connections are not balanced yet"},
+	}
+}
+
+func serviceRouter() []Field {
+	return []Field{
+		{"Name", Supported, ""},
+		{"Meta", Supported, ownData},
+		{"Routes[].Match", Supported, ""},
+		{"Routes[].Match.HTTP.PathRegex", Supported, "CAT1109 warns of one that does not compile"},
+		{"Routes[].Destination", Supported, ""},
+		{"Routes[].Destination.Namespace", InChain, "part of the target's names, as in Consul"},
+		{"Routes[].Destination.Partition", InChain, "part of the target's names, as in Consul"},
+	}
+}
+
+func serviceSplitter() []Field {
+	return []Field{
+		{"Name", Supported, ""},
+		{"Meta", Supported, ownData},
+		{"Splits[]", Supported, ""},
+		{"Splits[].Weight", Supported, "in steps of 0.01, in sum 100"},
+		{"Splits[].Namespace", Ignored, inEnterprise},
+		{"Splits[].Partition", Ignored, inEnterprise},
+	}
+}
+
+func serviceResolver() []Field {
+	return []Field{
+		{"Name", Supported, ""},
+		{"Meta", Supported, ownData},
+		{"DefaultSubset", Supported, ""},
+		{"Subsets{}", Supported, ""},
+		{"Redirect", Supported, ""},
+		{"Redirect.Namespace", Rejected, enterprise},
+		{"Redirect.Partition", Rejected, enterprise},
+		{"Redirect.SamenessGroup", Rejected, enterprise},
+		{"Redirect.Peer", InChain, peering},
+		{"Failover{}", Supported, ""},
+		{"Failover{}.Namespace", Rejected, enterprise},
+		{"Failover{}.SamenessGroup", Rejected, enterprise},
+		{"Failover{}.Policy.Mode", Rejected, enterprise},
+		{"Failover{}.Policy.Regions", InChain, inEnterprise},
+		{"Failover{}.Targets[].Namespace", Rejected, enterprise},
+		{"Failover{}.Targets[].Partition", Rejected, enterprise},
+		{"Failover{}.Targets[].Peer", InChain, "cluster peering is not supported: such a target is left out"},
+		{"ConnectTimeout", Supported, "left out, it means 5 s"},
+		{"RequestTimeout", Supported, "where the chain has no router"},
+		{"PrioritizeByLocality.Mode", Rejected, enterprise},
+		{"LoadBalancer", Supported, ""},
+	}
+}
