@@ -10,6 +10,8 @@ ENVOY := $(TOOLS)/envoy-$(ENVOY_VERSION)/envoy
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 10s
+ORACLE_CHAINS ?= 20000
+ORACLE_SEED ?=
 PKG ?= ./...
 
 # The race detector needs a C compiler; where there is none the tests run without it, and say so.
@@ -19,7 +21,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy golangci-lint test e2e lint fmt fuzz bench clean distclean FORCE
+.PHONY: help run build tools consul envoy golangci-lint test e2e oracle lint fmt fuzz bench clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +48,9 @@ test: consul envoy ## unit and integration tests, with the race detector, a real
 
 e2e: consul envoy ## the heavy rest: the packages that hold tests with the build tag e2e
 	RACE="$(RACE)" tools/e2e
+
+oracle: consul ## hold ORACLE_CHAINS (20000) random chains against a real Consul; ORACLE_SEED repeats a run
+	ORACLE_CHAINS=$(ORACLE_CHAINS) ORACLE_SEED=$(ORACLE_SEED) go test -tags e2e -count=1 -v -timeout 30m ./test/oracle
 
 lint: golangci-lint ## golangci-lint, with the rules in .golangci.yml
 	$(TOOLS)/golangci-lint run --build-tags e2e $(PKG)
