@@ -15,9 +15,14 @@ type entryList struct {
 	broken []brokenEntry
 	// warnings tell of what was passed over, such as fields of a newer Consul.
 	warnings []string
+	// problems are both, one by one.
+	problems []chain.Problem
 }
 
 type brokenEntry struct{ name, problem string }
+
+// origin is where the problems of config entries are: they have no file.
+const origin = "consul"
 
 // decodeEntries decodes the list of config entries of a kind. The error means that it is no such
 // list at all.
@@ -37,6 +42,8 @@ func decodeEntries(body []byte) (entryList, error) {
 		for _, p := range problems {
 			wrong = wrong || p.Severity == "error"
 			list.warnings = append(list.warnings, head.Kind+"/"+head.Name+": "+text(p))
+			p.Entry, p.Origin = head.Kind+"/"+head.Name, origin
+			list.problems = append(list.problems, p)
 		}
 		if wrong {
 			list.broken = append(list.broken, brokenEntry{head.Name, describe(head.Kind+"/"+head.Name, problems)})

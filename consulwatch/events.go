@@ -19,7 +19,7 @@ func (s *Source) lost(topic facts.Topic, reason string) {
 	}
 	s.mu.Unlock()
 	if news {
-		s.log.Warn("Consul cannot be read: all that is known stays", "reason", reason)
+		s.log.Warn("Consul cannot be read: all that is known stays, and it is tried again", "reason", reason)
 	}
 }
 

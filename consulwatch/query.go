@@ -116,7 +116,9 @@ type failure struct {
 	again bool
 	// limited means that Consul asked for patience; what is known of the index holds.
 	limited bool
-	cause   error
+	// away means that there was no connection to anything.
+	away  bool
+	cause error
 }
 
 func (f *failure) Error() string { return f.text }
@@ -137,10 +139,10 @@ func (s *Source) explain(q query, err error) *failure {
 		f.text = fmt.Sprintf("%s: the answer is not JSON (%v): is %s Consul's HTTP API?", q, err, s.address)
 	case errors.Is(err, context.DeadlineExceeded):
 		f.server = true
-		f.text = fmt.Sprintf("Consul at %s does not answer %s in time; trying again", s.address, q)
+		f.text = fmt.Sprintf("Consul at %s does not answer %s in time", s.address, q)
 	default:
-		f.server = true
-		f.text = fmt.Sprintf("Consul at %s cannot be reached (%s); trying again", s.address, rootCause(err))
+		f.server, f.away = true, true
+		f.text = fmt.Sprintf("Consul at %s cannot be reached (%s)", s.address, rootCause(err))
 	}
 	return f
 }
@@ -158,14 +160,14 @@ func explainStatus(q query, status api.StatusError) *failure {
 		f.text = said + ": the token needs " + neededRights
 	case status.Code == http.StatusTooManyRequests:
 		f.server, f.limited, f.again = true, true, true
-		f.text = fmt.Sprintf("Consul answered 429 (%s): it limits requests or connections (limits.request_limits, limits.http_max_conns_per_client); trying again", body)
+		f.text = fmt.Sprintf("Consul answered 429 (%s): it limits requests or connections (limits.request_limits, limits.http_max_conns_per_client)", body)
 	case strings.Contains(body, "No path to datacenter"):
-		f.text = fmt.Sprintf("%s: Consul has no path to datacenter %q: it does not exist, or is not reachable now; trying again", q, q.dc)
+		f.text = fmt.Sprintf("%s: Consul has no path to datacenter %q: it does not exist, or is not reachable now", q, q.dc)
 	case status.Code == http.StatusServiceUnavailable, strings.Contains(body, "No cluster leader"):
 		f.server = true
-		f.text = fmt.Sprintf("Consul is not available (%d %s); trying again", status.Code, body)
+		f.text = fmt.Sprintf("Consul is not available (%d %s)", status.Code, body)
 	default:
-		f.text = said + "; trying again"
+		f.text = said
 	}
 	return f
 }

@@ -89,7 +89,7 @@ func (r *roster) start(ctx context.Context, topic facts.Topic) *followed {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &followed{
 		sink:   &sink{source: r.source, store: r.store, topic: topic},
-		cancel: cancel, done: make(chan struct{}),
+		cancel: cancel, done: make(chan struct{}), begun: time.Now(),
 	}
 	r.group.Go(func() {
 		defer close(f.done)

@@ -44,7 +44,10 @@ func (k *sink) commit(a answer, r facts.Reading) (facts.Outcome, error) {
 	}
 	k.source.metrics.Query(k.topic.Kind, result, a.took)
 	k.answered(a)
-	k.failure(d.broken)
+	k.mu.Lock()
+	k.status.Failure, k.status.Problems = "", d.problems
+	k.mu.Unlock()
+	k.say(d.broken)
 	return out, nil
 }
 
@@ -78,10 +81,17 @@ func (k *sink) fail(err error) {
 	k.failure(reason)
 }
 
-// failure says that a topic cannot be read, and, when reason is empty, that it can be read again.
+// failure records why a topic cannot be read.
 func (k *sink) failure(reason string) {
 	k.mu.Lock()
 	k.status.Failure = reason
+	k.mu.Unlock()
+	k.say(reason)
+}
+
+// say says that a topic cannot be read, and, when reason is empty, that it can be read again.
+func (k *sink) say(reason string) {
+	k.mu.Lock()
 	news := k.warned != reason
 	k.warned = reason
 	k.mu.Unlock()
@@ -90,7 +100,7 @@ func (k *sink) failure(reason string) {
 	case reason == "":
 		k.source.log.Info("a topic can be read again", "topic", k.topic)
 	default:
-		k.source.log.Warn("a topic cannot be read: what is known of it stays", "topic", k.topic, "reason", reason)
+		k.source.log.Warn("a topic cannot be read: what is known of it stays, and it is tried again", "topic", k.topic, "reason", reason)
 	}
 }
 
@@ -117,6 +127,8 @@ type decoded struct {
 	put func(*facts.Tx, facts.Reading) facts.Outcome
 	// broken says what could not be made a row, while the rest could.
 	broken string
+	// problems are what is wrong with single config entries.
+	problems []chain.Problem
 }
 
 // decode is the table of how each kind of topic is decoded.
@@ -141,7 +153,7 @@ func (k *sink) decode(a answer) (decoded, error) {
 	}
 	if err != nil {
 		err = &failure{
-			text:  fmt.Sprintf("Consul's answer for %s has not the shape of its API: %v; trying again", k.topic, err),
+			text:  fmt.Sprintf("Consul's answer for %s has not the shape of its API: %v", k.topic, err),
 			cause: err,
 		}
 	}
@@ -157,7 +169,7 @@ func (k *sink) decodeEntries(body []byte) (decoded, error) {
 		return decoded{}, err
 	}
 	k.warn(list.warnings)
-	var d decoded
+	d := decoded{problems: list.problems}
 	view, complete := k.store.View(), true
 	for _, b := range list.broken {
 		d.broken = b.problem

@@ -35,6 +35,7 @@ type Source struct {
 	back      bool                     // it has answered one since it was away
 	restore   time.Time                // when restored was last given
 	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
+	waiting   string                   // why a question about the wiring is not answered
 }
 
 // followed is a topic that is followed.
@@ -42,6 +43,7 @@ type followed struct {
 	sink   *sink
 	cancel context.CancelFunc
 	done   chan struct{}
+	begun  time.Time
 	until  time.Time // when it will be forgotten; zero while it is needed
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
@@ -37,6 +38,11 @@ type Status struct {
 	Failure string
 	// Hidden is why what is missing from the last reading counts as unknown; empty when it does not.
 	Hidden string
+	// Problems are what is wrong with the config entries of the last answer. One that cannot be decoded
+	// keeps its last good form.
+	Problems []chain.Problem
+	// Followed is how long the topic has been followed.
+	Followed time.Duration
 	// Lingering means that nothing needs the topic any more.
 	Lingering bool
 
@@ -52,6 +58,7 @@ func (s *Source) Status() []Status {
 		status := f.sink.status
 		f.sink.mu.Unlock()
 		status.Topic, status.Lingering, status.Age = topic, !f.until.IsZero(), -1
+		status.Followed = time.Since(f.begun)
 		if !status.answered.IsZero() {
 			status.Age = time.Since(status.answered)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +55,9 @@ func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Co
 		cfg = api.DefaultConfig()
 	}
 	own := *cfg
+	if err := checkAddress(own.Address); err != nil {
+		return nil, nil, nil, err
+	}
 	own.HttpClient = nil
 	own.Transport = &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -65,9 +70,26 @@ func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Co
 	}
 	client, err := api.NewClient(&own)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("consulwatch: the configuration of Consul's client: %w", err)
+		return nil, nil, nil, fmt.Errorf("the configuration of Consul's client: %w", err)
 	}
 	t := &transport{base: own.HttpClient.Transport}
 	own.HttpClient.Transport = t // the client shares the pointer
 	return client, t, &own, nil
+}
+
+// checkAddress refuses what Consul's client would take for an address, and only fail to connect to. Empty
+// means the default.
+func checkAddress(address string) error {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "http", address
+	}
+	if address == "" || scheme == "unix" {
+		return nil
+	}
+	u, err := url.Parse("http://" + rest)
+	if err != nil || u.Host == "" || u.User != nil || scheme != "http" && scheme != "https" {
+		return fmt.Errorf("the address of Consul is %q: want HOST:PORT, a URL of http or https, or unix:///PATH", address)
+	}
+	return nil
 }

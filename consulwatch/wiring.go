@@ -27,7 +27,7 @@ func (s *Source) Datacenter(ctx context.Context) (string, error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("consulwatch: the agent's datacenter is not known: %w", err)
+		return "", fmt.Errorf("the agent's datacenter is not known: %w", err)
 	}
 	s.mu.Lock()
 	s.local = local
@@ -76,12 +76,12 @@ func (s *Source) TrustDomain(ctx context.Context) (string, error) {
 		case err != nil && strings.Contains(err.Error(), "Connect must be enabled"):
 			return ErrNoConnect
 		case err == nil && roots.TrustDomain == "":
-			return &failure{text: "Consul's certificate authority has no trust domain yet; trying again", again: true}
+			return &failure{text: "Consul's certificate authority has no trust domain yet", again: true}
 		}
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("consulwatch: the trust domain is not known: %w", err)
+		return "", fmt.Errorf("the trust domain is not known: %w", err)
 	}
 	return strings.ToLower(roots.TrustDomain), nil
 }
@@ -97,6 +97,28 @@ func (s *Source) once(ctx context.Context, path string, out any) error {
 	return nil
 }
 
+// attempts is how often Reach tries.
+const attempts = 3
+
+// Reach returns nil when something answers where Consul should be, and an error when after a few attempts
+// nothing does: for those who have nothing to gain from waiting for a Consul that is not there.
+func (s *Source) Reach(ctx context.Context) error {
+	for i := 1; ; i++ {
+		var leader string
+		err := s.once(ctx, "/v1/status/leader", &leader)
+		var f *failure
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case !errors.As(err, &f) || !f.away:
+			return nil // what it said is for the next question to find out
+		case i == attempts:
+			return err
+		}
+		pause(ctx, s.limits.RetryMin, nil)
+	}
+}
+
 // insist repeats a question while another answer can be hoped for. When ctx ends the error is why
 // Consul did not, if that was seen.
 func (s *Source) insist(ctx context.Context, ask func() error) error {
@@ -107,16 +129,26 @@ func (s *Source) insist(ctx context.Context, ask func() error) error {
 		var f *failure
 		switch {
 		case err == nil:
+			s.wait("")
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", ctx.Err(), cmp.Or(last, err))
+			return cmp.Or(last, err)
 		case !errors.As(err, &f) || !f.again:
+			s.wait("")
 			s.reached(facts.Topic{})
 			return err
 		}
 		last = err
+		s.wait(f.text)
 		recovered := s.recovered.next()
 		s.lost(facts.Topic{}, f.text)
 		pause(ctx, retry.NextBackOff(), recovered)
 	}
+}
+
+// wait records why a question about the wiring is not answered; empty when it is.
+func (s *Source) wait(reason string) {
+	s.mu.Lock()
+	s.waiting = reason
+	s.mu.Unlock()
 }
