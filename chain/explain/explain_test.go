@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,15 @@ func checkComplete(t *testing.T, c *chain.Chain, ex *explain.Explanation) {
 		}
 	}
 	walk(ex.Start)
+	if start := c.Nodes[c.StartNode]; start.Type == chain.NodeSplitter {
+		var want []string
+		for _, leg := range start.Splits {
+			want = append(want, strconv.FormatFloat(float64(leg.Weight), 'f', -1, 32)+" %")
+		}
+		if got := shares(ex.Start); !slices.Equal(got, want) {
+			t.Errorf("the legs have the shares %v, and are explained with %v", want, got)
+		}
+	}
 	wantTargets, wantFailovers := map[string]bool{}, map[string]bool{}
 	for _, n := range c.Nodes {
 		if n.Type != chain.NodeResolver {
@@ -71,6 +81,22 @@ func checkComplete(t *testing.T, c *chain.Chain, ex *explain.Explanation) {
 	if !maps.Equal(targets, wantTargets) || !maps.Equal(failovers, wantFailovers) {
 		t.Errorf("targets %v and failovers %v are explained, of %v and %v", targets, failovers, wantTargets, wantFailovers)
 	}
+}
+
+// shares lists the effective weights of a splitter's legs.
+func shares(splitter *explain.Step) []string {
+	var list []string
+	for _, leg := range splitter.Next {
+		switch {
+		case leg.Kind == explain.KindSplitter:
+			list = append(list, shares(leg)...)
+		case leg.Share != "":
+			list = append(list, leg.Share)
+		default:
+			list = append(list, leg.Via)
+		}
+	}
+	return list
 }
 
 func scenario(t *testing.T, file string) (chain.Request, *chain.EntrySet) {

@@ -146,7 +146,7 @@ func TestExplanationsAreAnswered(t *testing.T) {
 	entries(store, timeout(3*time.Second))
 	s := discovering(store)
 	got := ask(t.Context(), s, "POST", "/api/v1/explanations/web", `{"OverrideConnectTimeout":"7s"}`)
-	if got.status != 200 || !strings.Contains(got.body, `"connect timeout 7s"`) || !strings.Contains(got.body, `"override"`) {
+	if got.status != 200 || !strings.Contains(got.body, `"What":"connect timeout 7s","From":"override"`) {
 		t.Errorf("%+v", got)
 	}
 	if got := ask(t.Context(), s, "DELETE", "/api/v1/explanations/web", ""); got.status != 405 {

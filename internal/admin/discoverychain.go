@@ -78,7 +78,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 		refuse(w, no)
 		return
 	}
-	answer(w, found.Explain())
+	writeAsConsul(w, found.Explain(), q.pretty)
 }
 
 // query reads what is asked. It is nil without a refusal when all is said.
@@ -155,8 +155,10 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, q *query) (Dis
 	case s.waiting <- struct{}{}:
 		defer func() { <-s.waiting }()
 	default:
-		return Discovered{}, &refusal{http.StatusTooManyRequests,
-			"too many blocking queries wait already: ask again later, or without an index"}
+		return Discovered{}, &refusal{
+			http.StatusTooManyRequests,
+			"too many blocking queries wait already: ask again later, or without an index",
+		}
 	}
 	// Where the deadline cannot be moved there is none: the writer is not that of a real server.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(q.wait + waitSlack))

@@ -105,3 +105,15 @@ root
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
+
+func TestADeepTreeStaysNarrow(t *testing.T) {
+	b := &Branch{Text: "end"}
+	const depth = 5000
+	for range depth {
+		b = &Branch{Text: "x", Next: []*Branch{b}}
+	}
+	var out strings.Builder
+	if err := Tree(&out, b); err != nil || out.Len() > depth*500 || strings.Count(out.String(), "\n") != depth+1 {
+		t.Errorf("%v, %d bytes", err, out.Len())
+	}
+}

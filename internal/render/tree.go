@@ -21,8 +21,15 @@ func Tree(w io.Writer, b *Branch) error {
 	return err
 }
 
+// maxIndent is how far a line is indented at most, in bytes: no terminal shows more, and a tree as deep
+// as it is long would take the square of that.
+const maxIndent = 400
+
 // write writes a branch whose first line begins with first, and whose other lines with rest.
 func (b *Branch) write(out *strings.Builder, first, rest string) {
+	if len(rest) > maxIndent {
+		rest = "… " // begin again at the left
+	}
 	out.WriteString(first + printable(b.Text) + "\n")
 	bar := "    "
 	if len(b.Next) > 0 {
