@@ -37,6 +37,7 @@ func (f *sourceFlags) openFiles(log hclog.Logger, counts *metrics.Metrics) (sour
 		return source{}, finding(fmt.Errorf("stdin: %s", firstError(problems)))
 	}
 	src.problems = func() []chain.Problem { return problems }
+	counts.SourceProblems(len(problems))
 	src.run = func(ctx context.Context, store *facts.Store) error {
 		filesource.Commit(store, where.datacenter, set)
 		<-ctx.Done()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/consulwatch"
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/metrics"
 )
@@ -32,18 +35,34 @@ func (f *sourceFlags) once(cmd *cobra.Command, want wants) (reading, error) {
 		return f.readFiles(cmd.ErrOrStderr())
 	}
 	log := hclog.New(&hclog.LoggerOptions{Name: "catenary", Level: hclog.Warn, Output: cmd.ErrOrStderr()})
-	src, err := f.openConsul(log, metrics.New(version))
+	// How the following goes is of no interest where there will be no more of it: what is not well in the
+	// end is said below.
+	src, err := f.openConsul(log, hclog.NewNullLogger(), metrics.New(version))
 	if err != nil {
 		return reading{}, err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), onceTimeout)
 	defer cancel()
+	if err := src.reach(ctx); err != nil {
+		return reading{}, unreachable(err)
+	}
 	store := facts.New()
 	ended := make(chan error, 1)
 	go func() { ended <- src.run(ctx, store) }()
 	r, err := await(ctx, store, src, want)
+	sayProblems(cmd.ErrOrStderr(), src.problems(), err)
 	cancel()
 	return r, errors.Join(err, <-ended)
+}
+
+// sayProblems prints what is not well with a source; beside an error, which is one of the others, only
+// what may be hidden.
+func sayProblems(talk io.Writer, problems []chain.Problem, err error) {
+	for _, p := range problems {
+		if err == nil || p.Code == consulwatch.CodeHidden {
+			fmt.Fprintf(talk, "catenary: %s\n", p)
+		}
+	}
 }
 
 // await returns when the wants are met, or the context ends.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -195,7 +196,7 @@ func stopGRPC(g *grpc.Server, drain func()) {
 func (p *plane) answers(store *facts.Store) admin.Config {
 	asker := admin.NewAsker(store)
 	return admin.Config{
-		Metrics: p.counts.Page(),
+		Metrics: p.page(),
 		Debug:   isLoopback(p.http.Addr()),
 		Ready: func() (bool, string) {
 			x := p.xds.Load()
@@ -228,6 +229,17 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		},
 		Problems: p.problems,
 	}
+}
+
+// page is the metrics, measured when they are asked for.
+func (p *plane) page() http.Handler {
+	page := p.counts.Page()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.source.measure != nil {
+			p.source.measure()
+		}
+		page.ServeHTTP(w, r)
+	})
 }
 
 // discovery compiles chains for where the source is.

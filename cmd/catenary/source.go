@@ -27,6 +27,10 @@ type source struct {
 	place func(context.Context) (place, error)
 	// problems lists what the source cannot read now.
 	problems func() []chain.Problem
+	// reach fails when nothing is where the source should be; nil for files, which are looked at by open.
+	reach func(context.Context) error
+	// measure brings those gauges up to date that do not change by an event; nil when there are none.
+	measure func()
 }
 
 // place is what every chain is compiled for.
@@ -59,10 +63,11 @@ func (f *sourceFlags) open(log hclog.Logger, counts *metrics.Metrics) (source, e
 	if f.from != "" {
 		return f.openFiles(log, counts)
 	}
-	return f.openConsul(log, counts)
+	return f.openConsul(log, log, counts)
 }
 
-func (f *sourceFlags) openConsul(log hclog.Logger, counts *metrics.Metrics) (source, error) {
+// openConsul returns the source that follows Consul. How the following goes is logged to follow.
+func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metrics) (source, error) {
 	if f.consulAddr != "" {
 		// Consul's client completes an address by other variables of its environment, such as
 		// CONSUL_HTTP_SSL; there it is found by all who use that client.
@@ -71,7 +76,7 @@ func (f *sourceFlags) openConsul(log hclog.Logger, counts *metrics.Metrics) (sou
 		}
 	}
 	consul, err := consulwatch.New(consulwatch.Config{
-		Datacenter: strings.ToLower(f.datacenter), Logger: log, Metrics: queries{counts},
+		Datacenter: strings.ToLower(f.datacenter), Logger: follow, Metrics: queries{counts},
 	})
 	if err != nil {
 		return source{}, err
@@ -79,7 +84,12 @@ func (f *sourceFlags) openConsul(log hclog.Logger, counts *metrics.Metrics) (sou
 	return source{
 		name:     "Consul at " + consul.Address(),
 		run:      consul.Run,
-		problems: func() []chain.Problem { return nil },
+		reach:    consul.Reach,
+		problems: consul.Problems,
+		measure: func() {
+			counts.SourceProblems(len(consul.Problems()))
+			counts.SourceAge(consul.OldestAnswer())
+		},
 		place: func(ctx context.Context) (place, error) {
 			p := place{trustDomain: strings.ToLower(f.trustDomain)}
 			var err error

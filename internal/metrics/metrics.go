@@ -6,6 +6,7 @@ package metrics
 import (
 	"net/http"
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -27,6 +28,7 @@ type Metrics struct {
 	products      *prometheus.CounterVec
 	problems      *prometheus.GaugeVec
 	sourceQueries *prometheus.CounterVec
+	oldestAnswer  *prometheus.GaugeVec
 }
 
 // New returns metrics that all stand at zero. The version is that of the program.
@@ -53,6 +55,9 @@ func New(version string) *Metrics {
 			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
 		sourceQueries: counter("source_queries_total",
 			"Readings of the source that have ended, by what was read and what came of it.", "topic", "result"),
+		oldestAnswer: gauge("source_oldest_answer_seconds",
+			"How long ago Consul last answered for the topic that has been without an answer for longest. "+
+				"A query waits for a change for up to 319 seconds."),
 	}
 	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	build.WithLabelValues(version, runtime.Version()).Set(1)
@@ -61,7 +66,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.problems, m.sourceQueries, build,
+		m.plans, m.products, m.problems, m.sourceQueries, m.oldestAnswer, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -119,6 +124,9 @@ func (m *Metrics) SourceQuery(topic, result string) {
 
 // SourceFailed counts a source that cannot be read as a whole.
 func (m *Metrics) SourceFailed(source string) { m.SourceQuery(source, "failed") }
+
+// SourceAge sets how old the oldest answer of the source is.
+func (m *Metrics) SourceAge(age time.Duration) { m.oldestAnswer.WithLabelValues().Set(age.Seconds()) }
 
 const namespace = "catenary"
 

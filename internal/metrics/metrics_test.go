@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/catenary-mesh/catenary/internal/metrics"
 )
@@ -32,6 +33,7 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 	m.Problems(2)
 	m.SourceProblems(1)
 	m.SourceQuery("health", "failed")
+	m.SourceAge(1500 * time.Millisecond)
 	got := page(t, m)
 	for _, want := range []string{
 		`catenary_xds_streams{protocol="delta"} 1`,
@@ -45,6 +47,7 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 		`catenary_problems{origin="chains"} 2`,
 		`catenary_problems{origin="source"} 1`,
 		`catenary_source_queries_total{result="failed",topic="health"} 1`,
+		`catenary_source_oldest_answer_seconds 1.5`,
 		`version="1.2.3"`,
 		"go_goroutines",
 	} {
@@ -59,5 +62,11 @@ func TestTwoRegistriesDoNotMeet(t *testing.T) {
 	a.PlanRun()
 	if !strings.Contains(page(t, b), "catenary_plans_total 0") {
 		t.Error("a count in one registry shows in another")
+	}
+}
+
+func TestAnAgeThatNobodyMeasuresIsNotOnThePage(t *testing.T) {
+	if strings.Contains(page(t, metrics.New("a")), "catenary_source_oldest_answer_seconds") {
+		t.Error("files have no age, and zero would be one")
 	}
 }
