@@ -16,6 +16,7 @@ import (
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/admin"
 	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/snapshot"
 )
 
 // entries commits all config entries that there are.
@@ -343,6 +344,42 @@ func TestARealServerKeepsWaitingAndEndsAtOnce(t *testing.T) {
 		}
 		if err := <-ended; err != nil || time.Since(begin) > time.Minute+time.Second {
 			t.Errorf("the server ended %v after %s", err, time.Since(begin))
+		}
+	})
+}
+
+func TestAForgottenChainIsNotTakenForUnchanged(t *testing.T) {
+	store := facts.New()
+	entries(store, timeout(time.Second))
+	d := admin.NewDiscovery(store, func() (admin.Place, string) { return admin.Place{Datacenter: "dc1"}, "" })
+	first := d.Chain(snapshot.ChainKey{Service: "web"}).Index
+	for i := range 5000 {
+		d.Chain(snapshot.ChainKey{Service: strconv.Itoa(i)})
+	}
+	entries(store, timeout(2*time.Second))
+	if again := d.Chain(snapshot.ChainKey{Service: "web"}).Index; again <= first {
+		t.Errorf("the content changed, and the index went from %d to %d", first, again)
+	}
+}
+
+// FuzzOverrides sends bodies: each is taken or refused, and leaves the server as it was.
+func FuzzOverrides(f *testing.F) {
+	for _, body := range []string{
+		"", "{}", "null", "[]", `{"OverrideProtocol":"http"}`, `{"override_connect_timeout":"3s","OverrideMeshGateway":{"Mode":"local"}}`,
+		`{"OverrideConnectTimeout":1e300}`, `{"OverrideMeshGateway":[{"mode":["remote"]}],"OverrideProtocol":true}`,
+	} {
+		f.Add(body)
+	}
+	store := facts.New()
+	entries(store, timeout(time.Second))
+	s := discovering(store)
+	plain := ask(f.Context(), s, "GET", "/v1/discovery-chain/web", "")
+	f.Fuzz(func(t *testing.T, body string) {
+		if got := ask(t.Context(), s, "POST", "/v1/discovery-chain/web", body); got.status != 200 && got.status != 400 {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		if got := ask(t.Context(), s, "GET", "/v1/discovery-chain/web", ""); got.body != plain.body || got.index() != plain.index() {
+			t.Errorf("%s became %s", plain.body, got.body)
 		}
 	})
 }
