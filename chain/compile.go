@@ -37,6 +37,10 @@ const (
 func Compile(req Request, e Entries) (*Chain, []Problem) {
 	c := newCompiler(req, e)
 	out, problem := c.compile()
+	if c.respelled {
+		c = newCompiler(req, Loaded(req.Service, c.entries))
+		out, problem = c.compile()
+	}
 	if problem != nil {
 		return nil, []Problem{*problem}
 	}
@@ -55,6 +59,8 @@ type compiler struct {
 	noResolver ServiceResolver
 	// reach is computed only for the rare chain that asks for it.
 	reach reach
+	// respelled holds when an entry was found by a name in other letters than its own.
+	respelled bool
 
 	targets targets
 	// splitters are those of each service asked for, by the name as it was spelled; nil for none.
@@ -87,7 +93,7 @@ func newCompiler(req Request, e Entries) *compiler {
 		req:      req,
 		entries:  e,
 		proxy:    lookup[*ProxyDefaults](e, KindProxyDefaults, GlobalName),
-		services: services{ownKey: strings.ToLower(req.Service)},
+		services: services{ownName: req.Service},
 	}
 }
 
@@ -133,9 +139,9 @@ func (c *compiler) compile() (*Chain, *Problem) {
 // service's router or splitter out.
 func (c *compiler) start() (first step, stripped bool, problem *Problem) {
 	name := c.req.Service
-	router := lookup[*ServiceRouter](c.entries, KindServiceRouter, name)
+	router := find[*ServiceRouter](c, KindServiceRouter, name)
 	if c.stripsLayer7() {
-		splitter := lookup[*ServiceSplitter](c.entries, KindServiceSplitter, name)
+		splitter := find[*ServiceSplitter](c, KindServiceSplitter, name)
 		first, problem = c.resolver(c.target(c.local(name, "")))
 		return first, router != nil || splitter != nil, problem
 	}

@@ -1,13 +1,11 @@
 package chain
 
-import "strings"
-
 // splitter makes the splitter of a service, or returns nil when it has none.
 func (c *compiler) splitter(service string) (*fork, *Problem) {
 	if f, known := c.splitters[service]; known {
 		return f, nil
 	}
-	entry := lookup[*ServiceSplitter](c.entries, KindServiceSplitter, service)
+	entry := find[*ServiceSplitter](c, KindServiceSplitter, service)
 	if entry == nil {
 		// Without a router or a splitter nobody asks twice.
 		if c.splitters != nil {
@@ -41,7 +39,7 @@ func (c *compiler) splitter(service string) (*fork, *Problem) {
 // from splitting itself.
 func (c *compiler) leg(splitter string, leg *ServiceSplit) (step, *Problem) {
 	to := c.local(orDefault(leg.Service, splitter), leg.ServiceSubset)
-	if strings.EqualFold(to.service, splitter) {
+	if to.service == splitter {
 		return c.resolver(c.target(to))
 	}
 	return c.splitterOrResolver(to)

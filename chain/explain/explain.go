@@ -63,7 +63,7 @@ func Explain(req chain.Request, c *chain.Chain, e chain.Entries) *Explanation {
 		e = &chain.EntrySet{}
 	}
 	w := &walker{
-		req: req, chain: c, entries: e, seen: map[string]bool{},
+		req: req, chain: c, entries: chain.Loaded(req.Service, e), seen: map[string]bool{},
 		proxy: lookup[*chain.ProxyDefaults](e, chain.KindProxyDefaults, chain.GlobalName),
 	}
 	return &Explanation{

@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
 )
@@ -99,7 +98,7 @@ func (l *legs) follow(step *Step, entry *chain.ServiceSplitter, nested bool) boo
 			to.service = leg.Service
 		}
 		var next *Step
-		if below := l.splitterOf(to); below != nil && !strings.EqualFold(to.service, step.Name) {
+		if below := l.splitterOf(to); below != nil && to.service != step.Name {
 			next = &Step{Kind: KindSplitter, Name: to.service, From: source(below)}
 			if !l.follow(next, below, true) {
 				return false
