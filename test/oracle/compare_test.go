@@ -180,7 +180,7 @@ func levels(set *chain.EntrySet, service string, limit int) int {
 	}
 	deepest := 0
 	for _, leg := range s.Splits {
-		if leg.Service != "" && leg.Service != s.Name && leg.ServiceSubset == "" {
+		if leg.Service != "" && leg.Service != service && leg.ServiceSubset == "" {
 			deepest = max(deepest, levels(set, leg.Service, limit-1))
 		}
 	}

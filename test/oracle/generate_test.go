@@ -18,8 +18,6 @@ type generator struct {
 	protocol string
 	// shouting is how often a name is written in upper case where another entry or a question has it.
 	shouting float64
-	// self is the name of the entry that is being made.
-	self string
 	// strange is how often an entry takes over fields of one of odd.
 	strange float64
 	odd     map[chain.Kind][]object
@@ -38,7 +36,7 @@ func newGenerator(seed, group uint64, odd map[chain.Kind][]object) *generator {
 		g.names = append(g.names, letter+g.suffix)
 	}
 	g.protocol = pick(g, "http", "http", "http", "http2", "grpc", "tcp")
-	g.shouting = 0
+	g.shouting = pick(g, 0, 0, 0, 0.2)
 	g.strange = pick(g, 0, 0, 0.1)
 	g.modifiers = pick(g, []string{"Add", "Set"}, []string{"Add"}, []string{"Set"}, nil)
 	return g
@@ -60,13 +58,9 @@ func (g *generator) maybe(p float64, o object, key string, value func() any) {
 // own is the name of a service of the group as its own entries have it.
 func (g *generator) own() string { return g.names[g.IntN(len(g.names))] }
 
-// other is a name as an entry refers to it. With names in both cases an entry does not name its own
-// service: Consul then takes it for the same in one place and for another in the next.
+// other is a name as an entry refers to it.
 func (g *generator) other() any {
 	name := g.own()
-	for g.shouting > 0 && name == g.self {
-		name = g.own()
-	}
 	if g.odds(g.shouting) {
 		return strings.ToUpper(name)
 	}
@@ -112,7 +106,6 @@ func (g *generator) entry() object {
 
 // of makes an entry of a kind with a name.
 func (g *generator) of(kind chain.Kind, name string) object {
-	g.self = name
 	var doc object
 	switch kind {
 	case chain.KindProxyDefaults:
