@@ -257,7 +257,7 @@ func rejoin(ctx context.Context, conn *grpc.ClientConn, f *follower, again <-cha
 		select {
 		case <-again:
 			leave()
-			<-ended
+			_ = <-ended // it left because it was told to
 		case err := <-ended:
 			leave()
 			if ctx.Err() != nil || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled) {
