@@ -67,8 +67,9 @@ type compiler struct {
 	splitters map[string]*fork
 	// nodes counts those made so far, nested splitters included.
 	nodes int
-	// places is room for those of one failover.
-	places []place
+	// places and failovers are room for those of one failover.
+	places    []place
+	failovers []*target
 
 	resolverNodes slab[resolverNode]
 	forks         slab[fork]

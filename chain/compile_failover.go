@@ -15,12 +15,17 @@ func (c *compiler) failover(t *target, out *ResolverFailover) *Problem {
 	if problem != nil {
 		return problem
 	}
-	out.Targets = make([]string, 0, len(places))
+	// All are made before the redirect of any is followed: of two at one peer that differ by subset only,
+	// the first that is made counts.
+	targets := c.failovers[:0]
 	for _, p := range places {
-		to := c.target(p)
-		if to == t {
-			continue
+		if to := c.target(p); to != t {
+			targets = append(targets, to)
 		}
+	}
+	c.failovers = targets
+	out.Targets = make([]string, 0, len(targets))
+	for _, to := range targets {
 		if to, problem = c.resolve(to); problem != nil {
 			return problem
 		}
