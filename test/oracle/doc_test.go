@@ -11,7 +11,10 @@
 //   - the weights of three and more levels of splitters, which vary in Consul from one question to the
 //     next, by a little;
 //   - which one is named of several errors of the same entries;
-//   - virtual IPs, which are not made of entries.
+//   - virtual IPs, which are not made of entries;
+//   - whether a write is accepted that breaks only chains which Consul does not look at: those that no
+//     entry connects directly with what is written, or that spell its name in other letters. The chain
+//     itself, broken as it then is, must be the same.
 //
 // Header modifiers whose merging crashes Consul are not generated: see [generator.headers].
 //
