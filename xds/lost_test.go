@@ -257,7 +257,9 @@ func rejoin(ctx context.Context, conn *grpc.ClientConn, f *follower, again <-cha
 		select {
 		case <-again:
 			leave()
-			_ = <-ended // it left because it was told to
+			if err := <-ended; stream.Err() == nil {
+				return fmt.Errorf("%s: %w", f.node.GetId(), err)
+			}
 		case err := <-ended:
 			leave()
 			if ctx.Err() != nil || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled) {
