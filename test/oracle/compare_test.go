@@ -108,7 +108,6 @@ func excerpt(ours, theirs []byte) string {
 }
 
 // tolerance is how far a weight may be off after three and more levels, each of which rounds to 0.01.
-// It grows with weights that are no percentages, which Consul takes too.
 const tolerance = 0.04
 
 // nearlyEqual compares what JSON decodes to; an effective weight may be off a little, and is left out
@@ -137,7 +136,7 @@ func nearlyEqualFields(a, b object) bool {
 	if a["NextNode"] != nil && b["NextNode"] != nil {
 		x, _ := a["Weight"].(float64)
 		y, _ := b["Weight"].(float64)
-		if math.Abs(x-y) > tolerance*max(1, math.Abs(x)/100) {
+		if math.Abs(x-y) > tolerance {
 			return false
 		}
 	} else if !reflect.DeepEqual(a["Weight"], b["Weight"]) {
