@@ -37,7 +37,7 @@ longer shows, and say which entry made each part. The tree says too which defaul
 	formatFlag(cmd, d.format)
 	flags := cmd.Flags()
 	flags.Lookup("datacenter").Usage = "the `datacenter` to compile for: that of every entry which names none (default that of the Consul agent or the server; " + chain.DefaultDatacenter + " with files)"
-	flags.StringVar(&d.adminAddr, "admin-addr", "", "ask the running server whose HTTP side has this `address`")
+	flags.Var(newAdminAddr(&d.adminAddr, ""), "admin-addr", "ask the running server whose HTTP side has this `address`")
 	flags.StringVar(&d.overrides.Protocol, "override-protocol", "", "compile as for a downstream that speaks this `protocol`")
 	flags.DurationVar(&d.overrides.ConnectTimeout, "override-connect-timeout", 0, "compile as for a downstream with this `timeout`, such as 7s")
 	flags.StringVar(&d.gateway, "override-mesh-gateway", "", "compile as for a downstream with this `mode` of mesh gateways: none, local or remote")
