@@ -93,6 +93,27 @@ func TestWhatIsOutsideStaysWhereItBelongs(t *testing.T) {
 	}
 }
 
+// libraryNeeds are all the modules that the compiler may need: whoever uses it as a library gets them too.
+func libraryNeeds() []string {
+	return []string{"github.com/hashicorp/go-bexpr", "github.com/mitchellh/hashstructure"}
+}
+
+func TestTheCompilerIsALibraryWithFewNeeds(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name != "chain" && p.name != "chain/explain" {
+			continue
+		}
+		for _, imported := range p.imports() {
+			domain, _, _ := strings.Cut(imported, "/")
+			ours := strings.HasPrefix(imported, module+"/")
+			if strings.Contains(domain, ".") && !ours && !slices.Contains(libraryNeeds(), imported) {
+				t.Errorf("%s imports %s: beside the standard library it may need only %s, which every user of the library gets too",
+					p.name, imported, list(libraryNeeds()))
+			}
+		}
+	}
+}
+
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none"
