@@ -147,6 +147,9 @@ type Problem struct {
 	Message string
 }
 
+// IsError reports whether the problem keeps what it is about from being used.
+func (p Problem) IsError() bool { return p.Severity == SeverityError }
+
 // String returns the problem in one line: where, what, and the code to look up.
 func (p Problem) String() string {
 	var b strings.Builder

@@ -40,7 +40,7 @@ func decodeEntries(body []byte) (entryList, error) {
 		e, problems := entry.DecodeJSON(raw)
 		wrong := e == nil
 		for _, p := range problems {
-			wrong = wrong || p.Severity == "error"
+			wrong = wrong || p.IsError()
 			list.warnings = append(list.warnings, head.Kind+"/"+head.Name+": "+text(p))
 			p.Entry, p.Origin = head.Kind+"/"+head.Name, origin
 			list.problems = append(list.problems, p)
@@ -57,7 +57,7 @@ func decodeEntries(body []byte) (entryList, error) {
 // describe says why an entry cannot be decoded.
 func describe(name string, problems []chain.Problem) string {
 	for _, p := range problems {
-		if p.Severity == "error" {
+		if p.IsError() {
 			return name + " cannot be decoded: " + text(p)
 		}
 	}

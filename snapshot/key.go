@@ -129,12 +129,3 @@ func (RoutesKey) Product() string { return ProductRoutes }
 
 // Product implements [Key].
 func (ListenerKey) Product() string { return ProductListener }
-
-// layer7 reports whether a protocol has requests that can be routed.
-func layer7(protocol string) bool {
-	switch protocol {
-	case "http", "http2", "grpc":
-		return true
-	}
-	return false
-}

@@ -204,11 +204,11 @@ func (p *planner) entrance(u Upstream, key ChainKey, protocol string) []Ref {
 		EnvoyID: id, Address: u.BindAddress, Port: u.BindPort, Protocol: protocol,
 		StatPrefix: fmt.Sprintf("upstream.%s.default.default.%s", u.Service, key.Datacenter),
 	}
-	if !layer7(protocol) {
+	if !chain.IsLayer7(protocol) {
 		l.Chain = key
 	}
 	refs := []Ref{{Name: ListenerName(id, u.BindAddress, u.BindPort), Key: l}}
-	if layer7(protocol) {
+	if chain.IsLayer7(protocol) {
 		refs = append(refs, Ref{Name: id, Key: RoutesKey{Name: id, Chain: key}})
 	}
 	return refs

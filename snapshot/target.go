@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -26,7 +27,7 @@ type targets struct {
 }
 
 func (t *targets) plan(c *chain.Chain) {
-	for _, name := range sortedKeys(c.Nodes) {
+	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
 		node := c.Nodes[name]
 		if node.Resolver == nil {
 			continue
@@ -139,13 +140,4 @@ func loadBalancer(node *chain.Node) LoadBalancer {
 		k.LeastRequestsChoices = lb.LeastRequestConfig.ChoiceCount
 	}
 	return k
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

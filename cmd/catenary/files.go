@@ -68,7 +68,7 @@ func (f *sourceFlags) readFiles(talk io.Writer) (reading, error) {
 
 func firstError(problems []chain.Problem) string {
 	for _, p := range problems {
-		if p.Severity == chain.SeverityError {
+		if p.IsError() {
 			return p.String()
 		}
 	}

@@ -113,7 +113,7 @@ type sink struct {
 
 // hasError reports whether an error was added after so many problems.
 func (s *sink) hasError(before int) bool {
-	return slices.ContainsFunc(s.problems[before:], func(p chain.Problem) bool { return p.Severity == chain.SeverityError })
+	return slices.ContainsFunc(s.problems[before:], chain.Problem.IsError)
 }
 
 func (s *sink) add(severity, code string, line int, entry, field, message string) {

@@ -196,5 +196,5 @@ func (s Set) duplicates() []chain.Problem {
 
 // HasErrors reports whether one of the problems is an error.
 func HasErrors(problems []chain.Problem) bool {
-	return slices.ContainsFunc(problems, func(p chain.Problem) bool { return p.Severity == chain.SeverityError })
+	return slices.ContainsFunc(problems, chain.Problem.IsError)
 }

@@ -161,7 +161,7 @@ func (s *Source) fail(store *facts.Store, reason string) {
 
 func first(problems []chain.Problem) string {
 	for _, p := range problems {
-		if p.Severity == chain.SeverityError {
+		if p.IsError() {
 			return p.String()
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Source) say(problems []chain.Problem) {
 		s.cfg.Logger.Info("the files are good again", "path", s.cfg.Path)
 	}
 	for _, p := range problems {
-		if p.Severity == chain.SeverityError {
+		if p.IsError() {
 			s.cfg.Logger.Error("the files cannot be used; the last good ones stay in force", "problem", p.String())
 		} else {
 			s.cfg.Logger.Warn("something in the files is worth a look", "problem", p.String())

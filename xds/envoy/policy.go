@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,10 +48,10 @@ func modify(m *chain.HeaderModifiers) (add []*corev3.HeaderValueOption, remove [
 	if m == nil {
 		return nil, nil
 	}
-	for _, k := range sortedKeys(m.Add) {
+	for _, k := range slices.Sorted(maps.Keys(m.Add)) {
 		add = append(add, header(k, m.Add[k], corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD))
 	}
-	for _, k := range sortedKeys(m.Set) {
+	for _, k := range slices.Sorted(maps.Keys(m.Set)) {
 		add = append(add, header(k, m.Set[k], corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD))
 	}
 	return add, m.Remove
@@ -113,13 +114,4 @@ func cookie(h *chain.HashPolicy) *routev3.RouteAction_HashPolicy_Cookie {
 		}
 	}
 	return out
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
