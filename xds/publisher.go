@@ -222,7 +222,8 @@ func (p *publisher) report() {
 			p.cfg.Metrics.ProductMade(kind)
 		}
 	}
-	if now.Chains != was.Chains || now.Plans != was.Plans {
+	// A problem comes with a chain that is compiled, and goes with one or with its last user.
+	if now.Chains != was.Chains || len(p.problems) > 0 {
 		p.reportProblems()
 	}
 }
@@ -252,7 +253,7 @@ func (p *publisher) reportProblems() {
 
 func firstError(problems []chain.Problem) string {
 	for i := range problems {
-		if problems[i].Severity == "error" {
+		if problems[i].IsError() {
 			return problems[i].Message
 		}
 	}
