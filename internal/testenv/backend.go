@@ -102,16 +102,6 @@ func echo(ctx context.Context, conn net.Conn, version string) {
 	}
 }
 
-// listen listens on a port that no other test takes when this backend has stopped.
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	lis, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", FreePort(t)))
-	if err != nil {
-		t.Fatalf("testenv: backend: %v", err)
-	}
-	return lis
-}
-
 // Get requests a URL on a new connection and returns the status and the body.
 func Get(url string, header http.Header) (int, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -23,6 +23,25 @@ const (
 // in this or another test binary, before the test has ended.
 func FreePort(t testing.TB) int {
 	t.Helper()
+	return takePort(t, bindable)
+}
+
+// listen listens on a port as [FreePort] finds it, without letting go of it in between: a child
+// process that starts just then holds a copy of a closed listener until it has loaded its program.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	var lis net.Listener
+	takePort(t, func(port int) bool {
+		var err error
+		lis, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		return err == nil
+	})
+	return lis
+}
+
+// takePort locks ports until one can be taken, and keeps that one locked until the test has ended.
+func takePort(t testing.TB, take func(port int) bool) int {
+	t.Helper()
 	dir := filepath.Join(os.TempDir(), "catenary-test-ports")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatalf("testenv: no directory for the locks of ports: %v", err)
@@ -34,7 +53,7 @@ func FreePort(t testing.TB) int {
 		if !ok {
 			continue
 		}
-		if !bindable(port) {
+		if !take(port) {
 			lock.Close()
 			continue
 		}
