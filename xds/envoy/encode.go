@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -27,10 +25,7 @@ func Resource(ref snapshot.Ref, product any) (*session.Resource, error) {
 	if !ok {
 		return nil, fmt.Errorf("encode %s %s: no resource type %s", ref.Key.Product(), ref.Name, url)
 	}
-	sum := sha256.Sum256(body)
-	return &session.Resource{
-		Type: typ, Name: ref.Name, Version: hex.EncodeToString(sum[:8]), Body: body, Refs: refs,
-	}, nil
+	return session.NewResource(typ, ref.Name, body, refs), nil
 }
 
 // Message translates a product under a name. refs are the names of the clusters that a route or

@@ -50,8 +50,7 @@ func FuzzRequests(f *testing.F) {
 					t.Fatalf("%s: a second response in a turn, or nonce %q again", out[i].Type, out[i].Nonce)
 				}
 				seen[out[i].Type], nonces[out[i].Nonce] = true, true
-				out[i].SotW()
-				out[i].Delta()
+				sameAsMessage(t, form, &out[i])
 			}
 			s.Status(now)
 			now = now.Add(time.Duration(src.next(3)) * time.Second)

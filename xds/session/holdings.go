@@ -57,7 +57,7 @@ func (h *holdings) doubt(name string) {
 func (e entry) digest(name string) digest {
 	switch {
 	case e.resource != nil: // what a full set goes on listing
-		return pair(name, e.resource.Version)
+		return e.resource.digest
 	case e.version != "":
 		return pair(name, e.version)
 	}
@@ -68,7 +68,7 @@ func (e entry) digest(name string) digest {
 func (h *holdings) after(b batch) digest {
 	sum := h.sum
 	for _, r := range b.puts {
-		sum = sum.minus(h.entries[r.Name].digest(r.Name)).plus(pair(r.Name, r.Version))
+		sum = sum.minus(h.entries[r.Name].digest(r.Name)).plus(r.digest)
 	}
 	for _, name := range b.gone {
 		sum = sum.minus(h.entries[name].digest(name))

@@ -146,7 +146,7 @@ func (t *turn) cold(clusters *subscription, name string) bool {
 		return false
 	}
 	endpoints := t.s.subs[endpointType.rank]
-	return slices.ContainsFunc(r.refs(), func(ref string) bool {
+	return slices.ContainsFunc(r.Refs, func(ref string) bool {
 		if endpoints.held.entries[ref].version != "" || endpoints.flight.put(ref) != nil {
 			return false
 		}

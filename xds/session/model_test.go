@@ -226,6 +226,7 @@ func (m *model) turn() {
 		m.fail("wakes at once, which is a busy loop")
 	}
 	for i := range responses {
+		sameAsMessage(m.t, m.peer.form, &responses[i])
 		msg := encode(m.peer.form, &responses[i], m.now)
 		m.note("%s: %v -%v", msg.typ, msg.contents, msg.removed)
 		m.check(msg, responses[i].Overdue)

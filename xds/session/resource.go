@@ -3,28 +3,43 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 )
 
-// Resource is one encoded resource. It never changes, and all streams that hold it share it.
+// Resource is one encoded resource, made by [NewResource]. It never changes, and all streams that hold
+// it share it and its bytes.
 type Resource struct {
 	Type *Type
 	Name string
-	// Version is a hash of the content; it must not be empty.
+	// Version is a hash of the content.
 	Version string
 	// Body is the serialized message: the value of the Any that carries it.
 	Body []byte
 	// Refs are what the resource needs to be sent before or with it: for a route or a listener the
-	// names of clusters, for a cluster the names of its endpoint resources (its own name when empty).
+	// names of clusters, for a cluster the names of its endpoint resources.
 	Refs []string
+
+	digest digest
+	frame  frame
 }
 
-// refs are the names of the next type down that the resource needs.
-func (r *Resource) refs() []string {
-	if r.Type == clusterType && len(r.Refs) == 0 {
-		return []string{r.Name}
+// NewResource encodes a resource. body is its serialized message, which is copied. refs are as in
+// [Resource]; a cluster without any has endpoints of its own name.
+func NewResource(t *Type, name string, body []byte, refs []string) *Resource {
+	sum := sha256.Sum256(body)
+	return newResource(t, name, hex.EncodeToString(sum[:8]), body, refs)
+}
+
+func newResource(t *Type, name, version string, body []byte, refs []string) *Resource {
+	if t == clusterType && len(refs) == 0 {
+		refs = []string{name}
 	}
-	return r.Refs
+	f := newFrame(t, name, version, body)
+	return &Resource{
+		Type: t, Name: name, Version: version, Body: f.body(len(body)), Refs: refs,
+		digest: pair(name, version), frame: f,
+	}
 }
 
 // State is what the control plane knows of a name.
@@ -77,4 +92,11 @@ func (d digest) plus(other digest) digest  { return digest{d[0] + other[0], d[1]
 func (d digest) minus(other digest) digest { return digest{d[0] - other[0], d[1] - other[1]} }
 
 // String returns the digest as 32 hexadecimal digits.
-func (d digest) String() string { return fmt.Sprintf("%016x%016x", d[0], d[1]) }
+func (d digest) String() string {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], d[0])
+	binary.BigEndian.PutUint64(raw[8:], d[1])
+	var text [32]byte
+	hex.Encode(text[:], raw[:])
+	return string(text[:])
+}

@@ -3,6 +3,7 @@ package session
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -21,13 +22,71 @@ type Response struct {
 	// to, because it took too long.
 	Overdue int
 
-	controlPlane *corev3.ControlPlane
+	form         Form
+	controlPlane string
+}
+
+// Chunks returns the serialized message of the stream's form in pieces: the bytes of the resources,
+// which are shared with all other streams and not to be written to, and a tail of this message's own.
+func (r *Response) Chunks() [][]byte {
+	chunks := make([][]byte, 0, len(r.Resources)+1)
+	for _, res := range r.Resources {
+		chunks = append(chunks, res.frame.in(r.form))
+	}
+	return append(chunks, r.tail())
+}
+
+// Bytes returns the size of the serialized message.
+func (r *Response) Bytes() int {
+	n := r.tailSize()
+	for _, res := range r.Resources {
+		n += len(res.frame.in(r.form))
+	}
+	return n
+}
+
+// tail is all of the message but its resources.
+func (r *Response) tail() []byte {
+	b := make([]byte, 0, r.tailSize())
+	b = appendText(b, responseVersion, r.Version)
+	b = appendText(b, responseTypeURL, r.Type.URL)
+	b = appendText(b, responseNonce, r.Nonce)
+	if r.form == Delta {
+		for _, name := range r.Removed {
+			b = appendText(b, deltaRemoved, name)
+		}
+	}
+	if n := textSize(controlPlaneIdentifier, r.controlPlane); n > 0 {
+		b = appendHead(b, r.controlPlaneField(), n)
+		b = appendText(b, controlPlaneIdentifier, r.controlPlane)
+	}
+	return b
+}
+
+func (r *Response) controlPlaneField() protowire.Number {
+	if r.form == Delta {
+		return deltaControlPlane
+	}
+	return sotwControlPlane
+}
+
+func (r *Response) tailSize() int {
+	n := textSize(responseVersion, r.Version) + textSize(responseTypeURL, r.Type.URL) + textSize(responseNonce, r.Nonce)
+	if r.form == Delta {
+		for _, name := range r.Removed {
+			n += textSize(deltaRemoved, name)
+		}
+	}
+	if m := textSize(controlPlaneIdentifier, r.controlPlane); m > 0 {
+		n += fieldSize(r.controlPlaneField(), m)
+	}
+	return n
 }
 
 // SotW returns the response as a state-of-the-world message. Bodies are shared, not copied.
 func (r *Response) SotW() *discoveryv3.DiscoveryResponse {
 	m := &discoveryv3.DiscoveryResponse{
-		VersionInfo: r.Version, TypeUrl: r.Type.URL, Nonce: r.Nonce, ControlPlane: r.controlPlane,
+		VersionInfo: r.Version, TypeUrl: r.Type.URL, Nonce: r.Nonce, ControlPlane: r.identifier(),
 		Resources: make([]*anypb.Any, 0, len(r.Resources)),
 	}
 	for _, res := range r.Resources {
@@ -39,7 +98,7 @@ func (r *Response) SotW() *discoveryv3.DiscoveryResponse {
 // Delta returns the response as a delta message. Bodies are shared, not copied.
 func (r *Response) Delta() *discoveryv3.DeltaDiscoveryResponse {
 	m := &discoveryv3.DeltaDiscoveryResponse{
-		SystemVersionInfo: r.Version, TypeUrl: r.Type.URL, Nonce: r.Nonce, ControlPlane: r.controlPlane,
+		SystemVersionInfo: r.Version, TypeUrl: r.Type.URL, Nonce: r.Nonce, ControlPlane: r.identifier(),
 		Resources: make([]*discoveryv3.Resource, 0, len(r.Resources)), RemovedResources: r.Removed,
 	}
 	for _, res := range r.Resources {
@@ -48,4 +107,11 @@ func (r *Response) Delta() *discoveryv3.DeltaDiscoveryResponse {
 		})
 	}
 	return m
+}
+
+func (r *Response) identifier() *corev3.ControlPlane {
+	if r.controlPlane == "" {
+		return nil
+	}
+	return &corev3.ControlPlane{Identifier: r.controlPlane}
 }

@@ -292,11 +292,11 @@ func (o *offer) put(text string) {
 	key, rest, _ := strings.Cut(text, "=")
 	version, refs, _ := strings.Cut(rest, ">")
 	typ, name, _ := strings.Cut(key, "/")
-	r := &session.Resource{Type: typeOf(typ), Name: name, Version: version, Body: []byte(text)}
+	var to []string
 	if refs != "" {
-		r.Refs = strings.Split(refs, ",")
+		to = strings.Split(refs, ",")
 	}
-	o.resources[key] = r
+	o.resources[key] = session.NewVersion(typeOf(typ), name, version, []byte(text), to)
 	delete(o.unknown, key)
 }
 

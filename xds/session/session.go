@@ -56,8 +56,7 @@ const maxUnserved = 8
 
 // Session is the state of one stream. It is not safe for concurrent use.
 type Session struct {
-	cfg          Config
-	controlPlane *corev3.ControlPlane
+	cfg Config
 
 	greeted  bool
 	node     *corev3.Node
@@ -71,9 +70,7 @@ type Session struct {
 
 // New returns the session of a stream that has just begun.
 func New(cfg Config) *Session {
-	s := &Session{
-		cfg: cfg.withDefaults(), controlPlane: &corev3.ControlPlane{Identifier: cfg.ControlPlane}, complete: true,
-	}
+	s := &Session{cfg: cfg.withDefaults(), complete: true}
 	for _, t := range Types() {
 		s.subs = append(s.subs, &subscription{t: t})
 	}
@@ -158,7 +155,7 @@ func (s *Session) clustersSent() []*Resource {
 func (s *Session) warm(clusters []*Resource) {
 	sub := s.subs[endpointType.rank]
 	for _, c := range clusters {
-		for _, name := range c.refs() {
+		for _, name := range c.Refs {
 			if sub.subscribed(name) {
 				sub.mark(name, true)
 			}

@@ -165,11 +165,11 @@ func (t *turn) used(typ *Type, name string) bool {
 // offered does not.
 func (t *turn) outlives(sub *subscription, holder, name string) bool {
 	held := sub.held.entries[holder].resource
-	if held == nil || !slices.Contains(held.refs(), name) {
+	if held == nil || !slices.Contains(held.Refs, name) {
 		return false
 	}
 	r, state := t.target(sub, holder)
-	return state != Present || !slices.Contains(r.refs(), name)
+	return state != Present || !slices.Contains(r.Refs, name)
 }
 
 // send puts a batch on the wire, or settles it at once when there is nothing to say.
@@ -182,7 +182,7 @@ func (t *turn) send(sub *subscription, b batch) {
 		sub.record.versionAcked = claim
 		return
 	}
-	r := Response{Type: sub.t, Version: f.version, Overdue: b.overdue, controlPlane: t.s.controlPlane}
+	r := Response{Type: sub.t, Version: f.version, Overdue: b.overdue, form: t.s.cfg.Form, controlPlane: t.s.cfg.ControlPlane}
 	switch {
 	case t.s.cfg.Form == Delta:
 		r.Resources, r.Removed = b.puts, b.gone
@@ -231,7 +231,7 @@ func (sub *subscription) partial(b batch) []*Resource {
 	}
 	if sub.t.empty != nil {
 		for _, name := range b.gone {
-			all[name] = &Resource{Type: sub.t, Name: name, Body: sub.t.empty(name)}
+			all[name] = newResource(sub.t, name, "", sub.t.empty(name), nil)
 		}
 	}
 	return sortByName(all)
