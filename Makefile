@@ -23,7 +23,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt fuzz bench clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt proto fuzz bench clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ lint: golangci-lint ## golangci-lint, with the rules in .golangci.yml
 
 fmt: golangci-lint ## format the code as lint wants it
 	$(TOOLS)/golangci-lint fmt
+
+proto: ## generate the Go code of internal/proto/**/*.proto
+	cd tools/proto && go run . ../../internal/proto
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)

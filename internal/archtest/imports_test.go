@@ -27,9 +27,10 @@ func layers() []layer {
 		{"internal/entry", []string{"chain", "internal/facts"}, "decoding knows the types it fills and nothing of where the text came from"},
 		{"internal/facts", []string{"chain"}, "facts are what everything is made from; they know neither sources nor products"},
 		{"internal/facts/factstest", data, "the suite of sources looks only at the store"},
+		{"internal/proto/subscribe", nil, "generated code is a protocol and nothing else"},
 		{"internal/support", []string{"chain"}, "what becomes of a field is known by its type alone"},
 		{"internal/filesource", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
-		{"consulwatch", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
+		{"consulwatch", append(slices.Clone(data), "internal/entry", "internal/proto/subscribe"), "a source writes facts; it meets products only through them"},
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
 		{"xds/envoy", append(slices.Clone(products), "xds/session"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
@@ -57,7 +58,7 @@ func confined() []layer {
 		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
 		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
 		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
-		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
+		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
 	}
 }
 
