@@ -3,6 +3,7 @@ package envoy
 import (
 	"fmt"
 
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -12,15 +13,10 @@ import (
 
 // Resource translates a product under a name and encodes it.
 func Resource(ref snapshot.Ref, product any) (*session.Resource, error) {
-	msg, refs, err := Message(ref, product)
-	if err != nil {
-		return nil, err
-	}
-	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)
+	url, body, refs, err := marshal(ref, product)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", ref.Key.Product(), ref.Name, err)
 	}
-	url := "type.googleapis.com/" + string(msg.ProtoReflect().Descriptor().FullName())
 	typ, ok := session.TypeByURL(url)
 	if !ok {
 		return nil, fmt.Errorf("encode %s %s: no resource type %s", ref.Key.Product(), ref.Name, url)
@@ -28,12 +24,30 @@ func Resource(ref snapshot.Ref, product any) (*session.Resource, error) {
 	return session.NewResource(typ, ref.Name, body, refs), nil
 }
 
+func marshal(ref snapshot.Ref, product any) (url string, body []byte, refs []string, err error) {
+	if set, ok := product.(snapshot.EndpointSet); ok {
+		body, err = encodeEndpoints(ref.Name, set)
+		return typeURL((*endpointv3.ClusterLoadAssignment)(nil)), body, nil, err
+	}
+	msg, refs, err := Message(ref, product)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	body, err = proto.MarshalOptions{Deterministic: true}.Marshal(msg)
+	return typeURL(msg), body, refs, err
+}
+
+func typeURL(m proto.Message) string {
+	return "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName())
+}
+
 // Message translates a product under a name. refs are the names of the clusters that a route or
 // listener sends to, or the names of a cluster's endpoint sets.
 func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, err error) {
 	switch p := product.(type) {
 	case snapshot.EndpointSet:
-		return endpoints(ref.Name, p), nil, nil
+		msg, err := endpoints(ref.Name, p)
+		return msg, nil, err
 	case snapshot.ClusterKey:
 		return cluster(p), []string{p.Endpoints}, nil
 	case snapshot.AggregateKey:

@@ -113,7 +113,10 @@ func TestReferencesAreWhatMustComeFirst(t *testing.T) {
 
 func TestEveryLocalityHasTheWeightOfItsEndpoints(t *testing.T) {
 	p := products()["endpoints"]
-	set := endpoints("api", p.product.(snapshot.EndpointSet))
+	set, err := endpoints("api", p.product.(snapshot.EndpointSet))
+	if err != nil {
+		t.Fatal(err)
+	}
 	weights := map[string]uint32{}
 	for _, g := range set.GetEndpoints() {
 		weights[g.GetLocality().GetZone()] = g.GetLoadBalancingWeight().GetValue()

@@ -98,3 +98,10 @@ func listener(k snapshot.ListenerKey, filter string, config proto.Message) *list
 		}}}},
 	}
 }
+
+func address(ip string, port uint32) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address:       ip,
+		PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+	}}}
+}
