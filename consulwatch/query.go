@@ -41,6 +41,7 @@ func queryFor(topic facts.Topic, dc string) query {
 		return query{path: "/v1/health/connect/" + name, dc: dc}
 	case facts.TopicProxies:
 		return query{path: "/v1/health/connect/" + name, dc: dc, merge: true}
+	case facts.TopicRights: // asked of the client's token, not followed
 	}
 	return query{}
 }

@@ -150,6 +150,7 @@ func (k *sink) decode(a answer) (decoded, error) {
 		d.put = func(tx *facts.Tx, r facts.Reading) facts.Outcome {
 			return tx.Instances(k.topic, list, r)
 		}
+	case facts.TopicRights: // never followed
 	}
 	if err != nil {
 		err = &failure{

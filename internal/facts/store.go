@@ -13,7 +13,9 @@ import (
 // Store holds the facts. All methods are safe for concurrent use. Create one with [New].
 type Store struct {
 	db    *memdb.MemDB
-	needs needs
+	needs needs // of what sources follow
+	// rightsNeeds are apart: who asks for rights is no source, and there may be far more of them.
+	rightsNeeds needs
 
 	mu   sync.Mutex // guards subs and orders commits
 	subs map[*Subscription]struct{}
@@ -25,7 +27,7 @@ func New() *Store {
 	if err != nil {
 		panic(fmt.Sprintf("facts: the schema is invalid: %v", err)) // a bug: the schema is constant
 	}
-	return &Store{db: db, subs: map[*Subscription]struct{}{}, needs: newNeeds()}
+	return &Store{db: db, subs: map[*Subscription]struct{}{}, needs: newNeeds(), rightsNeeds: newNeeds()}
 }
 
 const (
@@ -33,6 +35,7 @@ const (
 	tableEntries   = "entries"
 	tableServices  = "services"
 	tableInstances = "instances"
+	tableRights    = "rights"
 
 	indexID    = "id"
 	indexTopic = "topic"
@@ -82,6 +85,7 @@ func schema() *memdb.DBSchema {
 		tableEntries:   keyed(tableEntries, "Topic", "Key"),
 		tableServices:  keyed(tableServices, "Topic", "Key"),
 		tableInstances: keyed(tableInstances, "Topic", "Node", "ServiceID"),
+		tableRights:    keyed(tableRights, "Topic"),
 	}}
 }
 

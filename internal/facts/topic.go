@@ -22,23 +22,27 @@ const (
 	TopicConnect TopicKind = "connect"
 	// TopicProxies is the registrations of the sidecars of a service, with central configuration merged.
 	TopicProxies TopicKind = "proxies"
+	// TopicRights is whether a reader may read a service; see [Rights].
+	TopicRights TopicKind = "rights"
 )
 
 // Topic is what a source follows as one: it is read whole, becomes known whole, and is needed or not.
 // It is comparable.
 type Topic struct {
 	Kind TopicKind
-	// Datacenter is empty for TopicEntries.
+	// Datacenter is empty for TopicEntries and TopicRights.
 	Datacenter string
+	// Reader is who wants to read, for TopicRights.
+	Reader string
 	// Name is a service, in lower case because Consul ignores the case of names, or, for TopicEntries,
 	// a kind.
 	Name string
 }
 
-// String returns the topic as kind/datacenter/name, without what is empty.
+// String returns the topic as kind/datacenter/reader/name, without what is empty.
 func (t Topic) String() string {
 	s := string(t.Kind)
-	for _, part := range []string{t.Datacenter, t.Name} {
+	for _, part := range []string{t.Datacenter, t.Reader, t.Name} {
 		if part != "" {
 			s += "/" + part
 		}

@@ -89,7 +89,7 @@ func (tx *Tx) Fail(topic Topic, reason string) {
 
 // Forget drops all that is known of a topic that nothing needs any more.
 func (tx *Tx) Forget(topic Topic) {
-	for _, table := range []string{tableEntries, tableServices, tableInstances} {
+	for _, table := range []string{tableEntries, tableServices, tableInstances, tableRights} {
 		tx.must(tx.txn.DeleteAll(table, indexTopic, topic.String()))
 	}
 	n, err := tx.txn.DeleteAll(tableTopics, indexID, topic.String())

@@ -20,6 +20,7 @@ func Commit(store *facts.Store, datacenter string, set Set) {
 		case facts.TopicHealth, facts.TopicConnect, facts.TopicProxies:
 			topics[status.Topic] = nil
 		case facts.TopicEntries, facts.TopicServices: // committed whole below
+		case facts.TopicRights: // files know no rights
 		}
 	}
 	var names []string
