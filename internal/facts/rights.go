@@ -37,12 +37,16 @@ func (tx *Tx) Right(topic Topic, may bool) {
 
 // ForgetRight makes it unknown whether the reader may read, and says why.
 func (tx *Tx) ForgetRight(topic Topic, reason string) {
+	tx.dropRight(topic)
+	tx.Fail(topic, reason)
+}
+
+func (tx *Tx) dropRight(topic Topic) {
 	n, err := tx.txn.DeleteAll(tableRights, indexTopic, topic.String())
-	tx.must(0, err)
+	tx.must(n, err)
 	if n > 0 {
 		tx.changed[ID{Topic: topic}] = struct{}{}
 	}
-	tx.Fail(topic, reason)
 }
 
 func (v View) right(topic Topic) State {

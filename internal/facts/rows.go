@@ -25,6 +25,10 @@ func (r *entryRow) succeed(old row, reset bool) (row, bool) {
 	return r, !sameEntry(r.Entry, prev.Entry)
 }
 
+func (r *entryRow) older(old row) bool {
+	return r.Entry.Head().ModifyIndex < old.(*entryRow).Entry.Head().ModifyIndex
+}
+
 // sameEntry compares by content: not by where an entry was read nor when it was written.
 func sameEntry(a, b chain.Entry) bool {
 	ha, hb := a.Head(), b.Head()
@@ -54,6 +58,8 @@ func (r *serviceRow) withState(s State) row {
 
 func (r *serviceRow) succeed(row, bool) (row, bool) { return r, false }
 
+func (r *serviceRow) older(row) bool { return false }
+
 func (r *instanceRow) id() []any        { return []any{r.Topic, r.Node, r.ServiceID} }
 func (r *instanceRow) rowID(t Topic) ID { return ID{Topic: t} }
 func (r *instanceRow) state() State     { return r.State }
@@ -75,6 +81,36 @@ func (r *instanceRow) succeed(old row, reset bool) (row, bool) {
 	return &c, !sameInstance(prev, next)
 }
 
+func (r *instanceRow) older(old row) bool {
+	prev := old.(*instanceRow).Instance
+	if r.Instance.Node.ModifyIndex < prev.Node.ModifyIndex || r.Instance.Service.ModifyIndex < prev.Service.ModifyIndex {
+		return true
+	}
+	for i := range r.Instance.Checks {
+		for j := range prev.Checks {
+			if sameCheckOlder(&r.Instance.Checks[i], &prev.Checks[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameCheckOlder reports whether a is an older state of the check b.
+func sameCheckOlder(a, b *Check) bool { return a.CheckID == b.CheckID && a.ModifyIndex < b.ModifyIndex }
+
+// newestIndex is the highest index of any part of the instance that is its own: a node and its checks
+// go on without it.
+func (in *Instance) newestIndex() uint64 {
+	newest := in.Service.ModifyIndex
+	for i := range in.Checks {
+		if in.Checks[i].ServiceID != "" {
+			newest = max(newest, in.Checks[i].ModifyIndex)
+		}
+	}
+	return newest
+}
+
 // newest returns next with every part that is older than prev's replaced by prev's. A check that next
 // does not have is gone, not old.
 func newest(prev, next *Instance) *Instance {
@@ -88,9 +124,8 @@ func newest(prev, next *Instance) *Instance {
 	c.Checks = slices.Clone(next.Checks)
 	for i := range c.Checks {
 		for j := range prev.Checks {
-			p := &prev.Checks[j]
-			if p.CheckID == c.Checks[i].CheckID && p.ModifyIndex > c.Checks[i].ModifyIndex {
-				c.Checks[i] = *p
+			if sameCheckOlder(&c.Checks[i], &prev.Checks[j]) {
+				c.Checks[i] = prev.Checks[j]
 			}
 		}
 	}

@@ -21,6 +21,9 @@ type Reading struct {
 type Outcome struct {
 	// Changed reports whether any fact changed.
 	Changed bool
+	// Older is the number of rows of which a part has a lower index than before, and was not taken. The
+	// source should find out whether it was restored.
+	Older int
 	// Suspects is the number of facts that were missing from an unconfirmed reading and are held.
 	// The source should confirm them.
 	Suspects int
@@ -61,17 +64,47 @@ func (tx *Tx) Services(datacenter string, names []string, r Reading) Outcome {
 func (tx *Tx) Instances(topic Topic, instances []*Instance, r Reading) Outcome {
 	rows := make([]row, 0, len(instances))
 	for _, in := range instances {
-		if topic.Kind == TopicProxies {
-			registration := *in
-			registration.Checks = nil
-			in = &registration
-		}
-		rows = append(rows, &instanceRow{
-			Topic: topic.String(), Node: rowKey(in.Node.Node), ServiceID: rowKey(in.Service.ID),
-			Instance: in, State: Present,
-		})
+		rows = append(rows, newInstanceRow(topic, in))
 	}
 	return tx.put(tableInstances, topic, rows, r)
+}
+
+// PutInstance commits one instance of a topic; the others stay as they are. It reports whether any fact
+// changed.
+func (tx *Tx) PutInstance(topic Topic, in *Instance) bool {
+	before := len(tx.changed)
+	tx.putRow(tableInstances, topic, newInstanceRow(topic, in), false)
+	if status := tx.topic(topic); !status.Known {
+		status.Read, status.Known = true, true
+		tx.setTopic(status)
+		tx.changed[topic.status()] = struct{}{}
+	}
+	return len(tx.changed) > before
+}
+
+// RemoveInstance commits that an instance was removed at an index; the others stay as they are. One
+// that has a part of a higher index came back since, and stays. It reports whether the instance went.
+func (tx *Tx) RemoveInstance(topic Topic, node, id string, index uint64) bool {
+	raw, err := tx.txn.First(tableInstances, indexID, topic.String(), rowKey(node), rowKey(id))
+	tx.must(0, err)
+	if raw == nil || raw.(*instanceRow).Instance.newestIndex() > index {
+		return false
+	}
+	tx.must(0, tx.txn.Delete(tableInstances, raw))
+	tx.changed[raw.(*instanceRow).rowID(topic)] = struct{}{}
+	return true
+}
+
+func newInstanceRow(topic Topic, in *Instance) *instanceRow {
+	if topic.Kind == TopicProxies {
+		registration := *in
+		registration.Checks = nil
+		in = &registration
+	}
+	return &instanceRow{
+		Topic: topic.String(), Node: rowKey(in.Node.Node), ServiceID: rowKey(in.Service.ID),
+		Instance: in, State: Present,
+	}
 }
 
 // Fail records why a topic could not be read. Everything known of it stays.
@@ -89,7 +122,8 @@ func (tx *Tx) Fail(topic Topic, reason string) {
 
 // Forget drops all that is known of a topic that nothing needs any more.
 func (tx *Tx) Forget(topic Topic) {
-	for _, table := range []string{tableEntries, tableServices, tableInstances, tableRights} {
+	tx.dropRight(topic)
+	for _, table := range []string{tableEntries, tableServices, tableInstances} {
 		tx.must(tx.txn.DeleteAll(table, indexTopic, topic.String()))
 	}
 	n, err := tx.txn.DeleteAll(tableTopics, indexID, topic.String())
@@ -120,6 +154,8 @@ type row interface {
 	// succeed returns the row to keep when this one follows old, which lies before it in time unless
 	// a part of it has the lower index, and whether its content differs from old's.
 	succeed(old row, reset bool) (row, bool)
+	// older reports whether a part of this row has a lower index than that of old.
+	older(old row) bool
 }
 
 // put replaces the rows of a topic, as far as the reading is trusted.
@@ -129,16 +165,9 @@ func (tx *Tx) put(table string, topic Topic, rows []row, r Reading) Outcome {
 	seen := make(map[string]bool, len(rows))
 	for _, next := range rows {
 		seen[keyOf(next)] = true
-		prev, err := tx.txn.First(table, indexID, next.id()...)
-		tx.must(0, err)
-		differs := true
-		if prev != nil {
-			next, differs = next.succeed(prev.(row), r.Reset)
+		if tx.putRow(table, topic, next, r.Reset) {
+			out.Older++
 		}
-		if differs {
-			tx.changed[next.rowID(topic)] = struct{}{}
-		}
-		tx.must(0, tx.txn.Insert(table, next))
 	}
 	for _, old := range tx.rows(table, topic) {
 		switch {
@@ -157,6 +186,24 @@ func (tx *Tx) put(table string, topic Topic, rows []row, r Reading) Outcome {
 	out.Changed = len(tx.changed) > before
 	out.Unconfirmed = !tx.topic(topic).Complete
 	return out
+}
+
+// putRow puts a row in the place of the one with its key, and reports whether that had newer parts,
+// which stay.
+func (tx *Tx) putRow(table string, topic Topic, next row, reset bool) (older bool) {
+	raw, err := tx.txn.First(table, indexID, next.id()...)
+	tx.must(0, err)
+	differs := true
+	if raw != nil {
+		prev := raw.(row)
+		older = !reset && next.older(prev)
+		next, differs = next.succeed(prev, reset)
+	}
+	if differs {
+		tx.changed[next.rowID(topic)] = struct{}{}
+	}
+	tx.must(0, tx.txn.Insert(table, next))
+	return older
 }
 
 // keyOf is the row's key as one string, in which no two keys look alike.
