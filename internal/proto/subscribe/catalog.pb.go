@@ -364,6 +364,9 @@ type ConnectProxyConfig struct {
 	LocalServiceAddress    string                 `protobuf:"bytes,3,opt,name=local_service_address,json=localServiceAddress,proto3" json:"local_service_address,omitempty"`
 	LocalServicePort       int32                  `protobuf:"varint,4,opt,name=local_service_port,json=localServicePort,proto3" json:"local_service_port,omitempty"`
 	Config                 *structpb.Struct       `protobuf:"bytes,5,opt,name=config,proto3" json:"config,omitempty"`
+	Upstreams              []*Upstream            `protobuf:"bytes,6,rep,name=upstreams,proto3" json:"upstreams,omitempty"`
+	MeshGateway            *MeshGatewayConfig     `protobuf:"bytes,7,opt,name=mesh_gateway,json=meshGateway,proto3" json:"mesh_gateway,omitempty"`
+	Expose                 *ExposeConfig          `protobuf:"bytes,8,opt,name=expose,proto3" json:"expose,omitempty"`
 	Mode                   string                 `protobuf:"bytes,9,opt,name=mode,proto3" json:"mode,omitempty"`
 	LocalServiceSocketPath string                 `protobuf:"bytes,11,opt,name=local_service_socket_path,json=localServiceSocketPath,proto3" json:"local_service_socket_path,omitempty"`
 	unknownFields          protoimpl.UnknownFields
@@ -435,6 +438,27 @@ func (x *ConnectProxyConfig) GetConfig() *structpb.Struct {
 	return nil
 }
 
+func (x *ConnectProxyConfig) GetUpstreams() []*Upstream {
+	if x != nil {
+		return x.Upstreams
+	}
+	return nil
+}
+
+func (x *ConnectProxyConfig) GetMeshGateway() *MeshGatewayConfig {
+	if x != nil {
+		return x.MeshGateway
+	}
+	return nil
+}
+
+func (x *ConnectProxyConfig) GetExpose() *ExposeConfig {
+	if x != nil {
+		return x.Expose
+	}
+	return nil
+}
+
 func (x *ConnectProxyConfig) GetMode() string {
 	if x != nil {
 		return x.Mode
@@ -449,6 +473,318 @@ func (x *ConnectProxyConfig) GetLocalServiceSocketPath() string {
 	return ""
 }
 
+type Upstream struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	DestinationType      string                 `protobuf:"bytes,1,opt,name=destination_type,json=destinationType,proto3" json:"destination_type,omitempty"`
+	DestinationNamespace string                 `protobuf:"bytes,2,opt,name=destination_namespace,json=destinationNamespace,proto3" json:"destination_namespace,omitempty"`
+	DestinationName      string                 `protobuf:"bytes,3,opt,name=destination_name,json=destinationName,proto3" json:"destination_name,omitempty"`
+	Datacenter           string                 `protobuf:"bytes,4,opt,name=datacenter,proto3" json:"datacenter,omitempty"`
+	LocalBindAddress     string                 `protobuf:"bytes,5,opt,name=local_bind_address,json=localBindAddress,proto3" json:"local_bind_address,omitempty"`
+	LocalBindPort        int32                  `protobuf:"varint,6,opt,name=local_bind_port,json=localBindPort,proto3" json:"local_bind_port,omitempty"`
+	Config               *structpb.Struct       `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
+	MeshGateway          *MeshGatewayConfig     `protobuf:"bytes,8,opt,name=mesh_gateway,json=meshGateway,proto3" json:"mesh_gateway,omitempty"`
+	CentrallyConfigured  bool                   `protobuf:"varint,9,opt,name=centrally_configured,json=centrallyConfigured,proto3" json:"centrally_configured,omitempty"`
+	LocalBindSocketPath  string                 `protobuf:"bytes,10,opt,name=local_bind_socket_path,json=localBindSocketPath,proto3" json:"local_bind_socket_path,omitempty"`
+	LocalBindSocketMode  string                 `protobuf:"bytes,11,opt,name=local_bind_socket_mode,json=localBindSocketMode,proto3" json:"local_bind_socket_mode,omitempty"`
+	DestinationPartition string                 `protobuf:"bytes,12,opt,name=destination_partition,json=destinationPartition,proto3" json:"destination_partition,omitempty"`
+	DestinationPeer      string                 `protobuf:"bytes,13,opt,name=destination_peer,json=destinationPeer,proto3" json:"destination_peer,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *Upstream) Reset() {
+	*x = Upstream{}
+	mi := &file_subscribe_catalog_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Upstream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Upstream) ProtoMessage() {}
+
+func (x *Upstream) ProtoReflect() protoreflect.Message {
+	mi := &file_subscribe_catalog_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Upstream.ProtoReflect.Descriptor instead.
+func (*Upstream) Descriptor() ([]byte, []int) {
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Upstream) GetDestinationType() string {
+	if x != nil {
+		return x.DestinationType
+	}
+	return ""
+}
+
+func (x *Upstream) GetDestinationNamespace() string {
+	if x != nil {
+		return x.DestinationNamespace
+	}
+	return ""
+}
+
+func (x *Upstream) GetDestinationName() string {
+	if x != nil {
+		return x.DestinationName
+	}
+	return ""
+}
+
+func (x *Upstream) GetDatacenter() string {
+	if x != nil {
+		return x.Datacenter
+	}
+	return ""
+}
+
+func (x *Upstream) GetLocalBindAddress() string {
+	if x != nil {
+		return x.LocalBindAddress
+	}
+	return ""
+}
+
+func (x *Upstream) GetLocalBindPort() int32 {
+	if x != nil {
+		return x.LocalBindPort
+	}
+	return 0
+}
+
+func (x *Upstream) GetConfig() *structpb.Struct {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *Upstream) GetMeshGateway() *MeshGatewayConfig {
+	if x != nil {
+		return x.MeshGateway
+	}
+	return nil
+}
+
+func (x *Upstream) GetCentrallyConfigured() bool {
+	if x != nil {
+		return x.CentrallyConfigured
+	}
+	return false
+}
+
+func (x *Upstream) GetLocalBindSocketPath() string {
+	if x != nil {
+		return x.LocalBindSocketPath
+	}
+	return ""
+}
+
+func (x *Upstream) GetLocalBindSocketMode() string {
+	if x != nil {
+		return x.LocalBindSocketMode
+	}
+	return ""
+}
+
+func (x *Upstream) GetDestinationPartition() string {
+	if x != nil {
+		return x.DestinationPartition
+	}
+	return ""
+}
+
+func (x *Upstream) GetDestinationPeer() string {
+	if x != nil {
+		return x.DestinationPeer
+	}
+	return ""
+}
+
+type MeshGatewayConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MeshGatewayConfig) Reset() {
+	*x = MeshGatewayConfig{}
+	mi := &file_subscribe_catalog_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MeshGatewayConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MeshGatewayConfig) ProtoMessage() {}
+
+func (x *MeshGatewayConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_subscribe_catalog_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MeshGatewayConfig.ProtoReflect.Descriptor instead.
+func (*MeshGatewayConfig) Descriptor() ([]byte, []int) {
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MeshGatewayConfig) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+type ExposeConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Checks        bool                   `protobuf:"varint,1,opt,name=checks,proto3" json:"checks,omitempty"`
+	Paths         []*ExposePath          `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExposeConfig) Reset() {
+	*x = ExposeConfig{}
+	mi := &file_subscribe_catalog_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExposeConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExposeConfig) ProtoMessage() {}
+
+func (x *ExposeConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_subscribe_catalog_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExposeConfig.ProtoReflect.Descriptor instead.
+func (*ExposeConfig) Descriptor() ([]byte, []int) {
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExposeConfig) GetChecks() bool {
+	if x != nil {
+		return x.Checks
+	}
+	return false
+}
+
+func (x *ExposeConfig) GetPaths() []*ExposePath {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+type ExposePath struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ListenerPort    int32                  `protobuf:"varint,1,opt,name=listener_port,json=listenerPort,proto3" json:"listener_port,omitempty"`
+	Path            string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	LocalPathPort   int32                  `protobuf:"varint,3,opt,name=local_path_port,json=localPathPort,proto3" json:"local_path_port,omitempty"`
+	Protocol        string                 `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	ParsedFromCheck bool                   `protobuf:"varint,5,opt,name=parsed_from_check,json=parsedFromCheck,proto3" json:"parsed_from_check,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ExposePath) Reset() {
+	*x = ExposePath{}
+	mi := &file_subscribe_catalog_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExposePath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExposePath) ProtoMessage() {}
+
+func (x *ExposePath) ProtoReflect() protoreflect.Message {
+	mi := &file_subscribe_catalog_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExposePath.ProtoReflect.Descriptor instead.
+func (*ExposePath) Descriptor() ([]byte, []int) {
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExposePath) GetListenerPort() int32 {
+	if x != nil {
+		return x.ListenerPort
+	}
+	return 0
+}
+
+func (x *ExposePath) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ExposePath) GetLocalPathPort() int32 {
+	if x != nil {
+		return x.LocalPathPort
+	}
+	return 0
+}
+
+func (x *ExposePath) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *ExposePath) GetParsedFromCheck() bool {
+	if x != nil {
+		return x.ParsedFromCheck
+	}
+	return false
+}
+
 type ServiceConnect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Native        bool                   `protobuf:"varint,1,opt,name=native,proto3" json:"native,omitempty"`
@@ -458,7 +794,7 @@ type ServiceConnect struct {
 
 func (x *ServiceConnect) Reset() {
 	*x = ServiceConnect{}
-	mi := &file_subscribe_catalog_proto_msgTypes[4]
+	mi := &file_subscribe_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +806,7 @@ func (x *ServiceConnect) String() string {
 func (*ServiceConnect) ProtoMessage() {}
 
 func (x *ServiceConnect) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[4]
+	mi := &file_subscribe_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +819,7 @@ func (x *ServiceConnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceConnect.ProtoReflect.Descriptor instead.
 func (*ServiceConnect) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{4}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServiceConnect) GetNative() bool {
@@ -503,7 +839,7 @@ type ServiceAddress struct {
 
 func (x *ServiceAddress) Reset() {
 	*x = ServiceAddress{}
-	mi := &file_subscribe_catalog_proto_msgTypes[5]
+	mi := &file_subscribe_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +851,7 @@ func (x *ServiceAddress) String() string {
 func (*ServiceAddress) ProtoMessage() {}
 
 func (x *ServiceAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[5]
+	mi := &file_subscribe_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +864,7 @@ func (x *ServiceAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceAddress.ProtoReflect.Descriptor instead.
 func (*ServiceAddress) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{5}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServiceAddress) GetAddress() string {
@@ -555,7 +891,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_subscribe_catalog_proto_msgTypes[6]
+	mi := &file_subscribe_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +903,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[6]
+	mi := &file_subscribe_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +916,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{6}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Weights) GetPassing() int32 {
@@ -615,7 +951,7 @@ type HealthCheck struct {
 
 func (x *HealthCheck) Reset() {
 	*x = HealthCheck{}
-	mi := &file_subscribe_catalog_proto_msgTypes[7]
+	mi := &file_subscribe_catalog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +963,7 @@ func (x *HealthCheck) String() string {
 func (*HealthCheck) ProtoMessage() {}
 
 func (x *HealthCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[7]
+	mi := &file_subscribe_catalog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +976,7 @@ func (x *HealthCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCheck.ProtoReflect.Descriptor instead.
 func (*HealthCheck) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{7}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HealthCheck) GetNode() string {
@@ -723,7 +1059,7 @@ type RaftIndex struct {
 
 func (x *RaftIndex) Reset() {
 	*x = RaftIndex{}
-	mi := &file_subscribe_catalog_proto_msgTypes[8]
+	mi := &file_subscribe_catalog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +1071,7 @@ func (x *RaftIndex) String() string {
 func (*RaftIndex) ProtoMessage() {}
 
 func (x *RaftIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[8]
+	mi := &file_subscribe_catalog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +1084,7 @@ func (x *RaftIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftIndex.ProtoReflect.Descriptor instead.
 func (*RaftIndex) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{8}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RaftIndex) GetCreateIndex() uint64 {
@@ -775,7 +1111,7 @@ type Locality struct {
 
 func (x *Locality) Reset() {
 	*x = Locality{}
-	mi := &file_subscribe_catalog_proto_msgTypes[9]
+	mi := &file_subscribe_catalog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +1123,7 @@ func (x *Locality) String() string {
 func (*Locality) ProtoMessage() {}
 
 func (x *Locality) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[9]
+	mi := &file_subscribe_catalog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +1136,7 @@ func (x *Locality) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Locality.ProtoReflect.Descriptor instead.
 func (*Locality) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{9}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Locality) GetRegion() string {
@@ -869,15 +1205,47 @@ const file_subscribe_catalog_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
 	"\x14TaggedAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
-	"\x05value\x18\x02 \x01(\v2\x19.subscribe.ServiceAddressR\x05value:\x028\x01\"\xe6\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x19.subscribe.ServiceAddressR\x05value:\x028\x01\"\x8b\x04\n" +
 	"\x12ConnectProxyConfig\x128\n" +
 	"\x18destination_service_name\x18\x01 \x01(\tR\x16destinationServiceName\x124\n" +
 	"\x16destination_service_id\x18\x02 \x01(\tR\x14destinationServiceId\x122\n" +
 	"\x15local_service_address\x18\x03 \x01(\tR\x13localServiceAddress\x12,\n" +
 	"\x12local_service_port\x18\x04 \x01(\x05R\x10localServicePort\x12/\n" +
-	"\x06config\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x06config\x12\x12\n" +
+	"\x06config\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x06config\x121\n" +
+	"\tupstreams\x18\x06 \x03(\v2\x13.subscribe.UpstreamR\tupstreams\x12?\n" +
+	"\fmesh_gateway\x18\a \x01(\v2\x1c.subscribe.MeshGatewayConfigR\vmeshGateway\x12/\n" +
+	"\x06expose\x18\b \x01(\v2\x17.subscribe.ExposeConfigR\x06expose\x12\x12\n" +
 	"\x04mode\x18\t \x01(\tR\x04mode\x129\n" +
-	"\x19local_service_socket_path\x18\v \x01(\tR\x16localServiceSocketPath\"(\n" +
+	"\x19local_service_socket_path\x18\v \x01(\tR\x16localServiceSocketPath\"\xfa\x04\n" +
+	"\bUpstream\x12)\n" +
+	"\x10destination_type\x18\x01 \x01(\tR\x0fdestinationType\x123\n" +
+	"\x15destination_namespace\x18\x02 \x01(\tR\x14destinationNamespace\x12)\n" +
+	"\x10destination_name\x18\x03 \x01(\tR\x0fdestinationName\x12\x1e\n" +
+	"\n" +
+	"datacenter\x18\x04 \x01(\tR\n" +
+	"datacenter\x12,\n" +
+	"\x12local_bind_address\x18\x05 \x01(\tR\x10localBindAddress\x12&\n" +
+	"\x0flocal_bind_port\x18\x06 \x01(\x05R\rlocalBindPort\x12/\n" +
+	"\x06config\x18\a \x01(\v2\x17.google.protobuf.StructR\x06config\x12?\n" +
+	"\fmesh_gateway\x18\b \x01(\v2\x1c.subscribe.MeshGatewayConfigR\vmeshGateway\x121\n" +
+	"\x14centrally_configured\x18\t \x01(\bR\x13centrallyConfigured\x123\n" +
+	"\x16local_bind_socket_path\x18\n" +
+	" \x01(\tR\x13localBindSocketPath\x123\n" +
+	"\x16local_bind_socket_mode\x18\v \x01(\tR\x13localBindSocketMode\x123\n" +
+	"\x15destination_partition\x18\f \x01(\tR\x14destinationPartition\x12)\n" +
+	"\x10destination_peer\x18\r \x01(\tR\x0fdestinationPeer\"'\n" +
+	"\x11MeshGatewayConfig\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\"S\n" +
+	"\fExposeConfig\x12\x16\n" +
+	"\x06checks\x18\x01 \x01(\bR\x06checks\x12+\n" +
+	"\x05paths\x18\x02 \x03(\v2\x15.subscribe.ExposePathR\x05paths\"\xb5\x01\n" +
+	"\n" +
+	"ExposePath\x12#\n" +
+	"\rlistener_port\x18\x01 \x01(\x05R\flistenerPort\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12&\n" +
+	"\x0flocal_path_port\x18\x03 \x01(\x05R\rlocalPathPort\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\tR\bprotocol\x12*\n" +
+	"\x11parsed_from_check\x18\x05 \x01(\bR\x0fparsedFromCheck\"(\n" +
 	"\x0eServiceConnect\x12\x16\n" +
 	"\x06native\x18\x01 \x01(\bR\x06native\">\n" +
 	"\x0eServiceAddress\x12\x18\n" +
@@ -918,47 +1286,57 @@ func file_subscribe_catalog_proto_rawDescGZIP() []byte {
 	return file_subscribe_catalog_proto_rawDescData
 }
 
-var file_subscribe_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_subscribe_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_subscribe_catalog_proto_goTypes = []any{
 	(*CheckServiceNode)(nil),   // 0: subscribe.CheckServiceNode
 	(*Node)(nil),               // 1: subscribe.Node
 	(*NodeService)(nil),        // 2: subscribe.NodeService
 	(*ConnectProxyConfig)(nil), // 3: subscribe.ConnectProxyConfig
-	(*ServiceConnect)(nil),     // 4: subscribe.ServiceConnect
-	(*ServiceAddress)(nil),     // 5: subscribe.ServiceAddress
-	(*Weights)(nil),            // 6: subscribe.Weights
-	(*HealthCheck)(nil),        // 7: subscribe.HealthCheck
-	(*RaftIndex)(nil),          // 8: subscribe.RaftIndex
-	(*Locality)(nil),           // 9: subscribe.Locality
-	nil,                        // 10: subscribe.Node.TaggedAddressesEntry
-	nil,                        // 11: subscribe.Node.MetaEntry
-	nil,                        // 12: subscribe.NodeService.MetaEntry
-	nil,                        // 13: subscribe.NodeService.TaggedAddressesEntry
-	(*structpb.Struct)(nil),    // 14: google.protobuf.Struct
+	(*Upstream)(nil),           // 4: subscribe.Upstream
+	(*MeshGatewayConfig)(nil),  // 5: subscribe.MeshGatewayConfig
+	(*ExposeConfig)(nil),       // 6: subscribe.ExposeConfig
+	(*ExposePath)(nil),         // 7: subscribe.ExposePath
+	(*ServiceConnect)(nil),     // 8: subscribe.ServiceConnect
+	(*ServiceAddress)(nil),     // 9: subscribe.ServiceAddress
+	(*Weights)(nil),            // 10: subscribe.Weights
+	(*HealthCheck)(nil),        // 11: subscribe.HealthCheck
+	(*RaftIndex)(nil),          // 12: subscribe.RaftIndex
+	(*Locality)(nil),           // 13: subscribe.Locality
+	nil,                        // 14: subscribe.Node.TaggedAddressesEntry
+	nil,                        // 15: subscribe.Node.MetaEntry
+	nil,                        // 16: subscribe.NodeService.MetaEntry
+	nil,                        // 17: subscribe.NodeService.TaggedAddressesEntry
+	(*structpb.Struct)(nil),    // 18: google.protobuf.Struct
 }
 var file_subscribe_catalog_proto_depIdxs = []int32{
 	1,  // 0: subscribe.CheckServiceNode.node:type_name -> subscribe.Node
 	2,  // 1: subscribe.CheckServiceNode.service:type_name -> subscribe.NodeService
-	7,  // 2: subscribe.CheckServiceNode.checks:type_name -> subscribe.HealthCheck
-	10, // 3: subscribe.Node.tagged_addresses:type_name -> subscribe.Node.TaggedAddressesEntry
-	11, // 4: subscribe.Node.meta:type_name -> subscribe.Node.MetaEntry
-	8,  // 5: subscribe.Node.raft_index:type_name -> subscribe.RaftIndex
-	9,  // 6: subscribe.Node.locality:type_name -> subscribe.Locality
-	12, // 7: subscribe.NodeService.meta:type_name -> subscribe.NodeService.MetaEntry
-	6,  // 8: subscribe.NodeService.weights:type_name -> subscribe.Weights
+	11, // 2: subscribe.CheckServiceNode.checks:type_name -> subscribe.HealthCheck
+	14, // 3: subscribe.Node.tagged_addresses:type_name -> subscribe.Node.TaggedAddressesEntry
+	15, // 4: subscribe.Node.meta:type_name -> subscribe.Node.MetaEntry
+	12, // 5: subscribe.Node.raft_index:type_name -> subscribe.RaftIndex
+	13, // 6: subscribe.Node.locality:type_name -> subscribe.Locality
+	16, // 7: subscribe.NodeService.meta:type_name -> subscribe.NodeService.MetaEntry
+	10, // 8: subscribe.NodeService.weights:type_name -> subscribe.Weights
 	3,  // 9: subscribe.NodeService.proxy:type_name -> subscribe.ConnectProxyConfig
-	4,  // 10: subscribe.NodeService.connect:type_name -> subscribe.ServiceConnect
-	8,  // 11: subscribe.NodeService.raft_index:type_name -> subscribe.RaftIndex
-	13, // 12: subscribe.NodeService.tagged_addresses:type_name -> subscribe.NodeService.TaggedAddressesEntry
-	9,  // 13: subscribe.NodeService.locality:type_name -> subscribe.Locality
-	14, // 14: subscribe.ConnectProxyConfig.config:type_name -> google.protobuf.Struct
-	8,  // 15: subscribe.HealthCheck.raft_index:type_name -> subscribe.RaftIndex
-	5,  // 16: subscribe.NodeService.TaggedAddressesEntry.value:type_name -> subscribe.ServiceAddress
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 10: subscribe.NodeService.connect:type_name -> subscribe.ServiceConnect
+	12, // 11: subscribe.NodeService.raft_index:type_name -> subscribe.RaftIndex
+	17, // 12: subscribe.NodeService.tagged_addresses:type_name -> subscribe.NodeService.TaggedAddressesEntry
+	13, // 13: subscribe.NodeService.locality:type_name -> subscribe.Locality
+	18, // 14: subscribe.ConnectProxyConfig.config:type_name -> google.protobuf.Struct
+	4,  // 15: subscribe.ConnectProxyConfig.upstreams:type_name -> subscribe.Upstream
+	5,  // 16: subscribe.ConnectProxyConfig.mesh_gateway:type_name -> subscribe.MeshGatewayConfig
+	6,  // 17: subscribe.ConnectProxyConfig.expose:type_name -> subscribe.ExposeConfig
+	18, // 18: subscribe.Upstream.config:type_name -> google.protobuf.Struct
+	5,  // 19: subscribe.Upstream.mesh_gateway:type_name -> subscribe.MeshGatewayConfig
+	7,  // 20: subscribe.ExposeConfig.paths:type_name -> subscribe.ExposePath
+	12, // 21: subscribe.HealthCheck.raft_index:type_name -> subscribe.RaftIndex
+	9,  // 22: subscribe.NodeService.TaggedAddressesEntry.value:type_name -> subscribe.ServiceAddress
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_subscribe_catalog_proto_init() }
@@ -972,7 +1350,7 @@ func file_subscribe_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_subscribe_catalog_proto_rawDesc), len(file_subscribe_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
