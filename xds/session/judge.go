@@ -26,15 +26,11 @@ const (
 
 // wildcard returns what a wildcard subscription to the type stands for.
 func (t *turn) wildcard(sub *subscription) []string {
-	names, ok := t.names[sub.t]
-	if !ok {
-		names = t.offer.Names(sub.t)
-		if t.names == nil {
-			t.names = map[*Type][]string{}
-		}
-		t.names[sub.t] = names
+	n := &t.names[sub.t.rank]
+	if !n.read {
+		n.names, n.read = t.offer.Names(sub.t), true
 	}
-	return names
+	return n.names
 }
 
 // target returns what the client is to have of a name.
@@ -73,31 +69,33 @@ func (t *turn) judgePresent(sub *subscription, r *Resource, force bool) (verdict
 		if refused.retry {
 			sub.queueRetry(r.Name) // it may have been unknown when its turn came
 		}
-		if !force || held.resource == nil {
+		if !force || held.accepted() == nil {
 			return nothing, nil
 		}
 		// The client wants to hear of the name and is known to refuse what there is.
-		r = held.resource
+		r = held.accepted()
 	}
-	if held.version != "" && held.version == r.Version {
+	if held.is(r.Version) {
 		if force {
 			return send, r
 		}
+		sub.held.share(r)
+		sub.adopt(r.Name)
 		return nothing, nil
 	}
 	if blocked, until := t.blocked(r); blocked {
 		t.wakeAt(until)
 		return wait, nil
 	}
-	if r != held.resource {
+	if r != held.accepted() {
 		delete(sub.rejected, r.Name)
 	}
 	return send, r
 }
 
 func (t *turn) judgeAbsent(sub *subscription, name string, force bool) verdict {
-	held, known := sub.held.entries[name]
-	holds := known && held.holds()
+	held := sub.held.entries[name]
+	holds := held.holds()
 	if holds && !t.complete {
 		return park
 	}
@@ -106,7 +104,7 @@ func (t *turn) judgeAbsent(sub *subscription, name string, force bool) verdict {
 	switch {
 	case holds:
 		return remove
-	case force || (named && !known):
+	case force || (named && held == nil):
 		return absent
 	}
 	return nothing
@@ -141,13 +139,13 @@ func (t *turn) blocked(r *Resource) (bool, time.Time) {
 // cold reports whether the client accepted a cluster on this stream and there are endpoints of it that
 // were not sent yet.
 func (t *turn) cold(clusters *subscription, name string) bool {
-	r := clusters.held.entries[name].resource
+	r := clusters.held.entries[name].accepted()
 	if r == nil {
 		return false
 	}
 	endpoints := t.s.subs[endpointType.rank]
 	return slices.ContainsFunc(r.Refs, func(ref string) bool {
-		if endpoints.held.entries[ref].version != "" || endpoints.flight.put(ref) != nil {
+		if e := endpoints.held.entries[ref]; (e != nil && e.version != "") || endpoints.flight.put(ref) != nil {
 			return false
 		}
 		_, state := t.offer.Lookup(endpointType, ref)
@@ -158,7 +156,7 @@ func (t *turn) cold(clusters *subscription, name string) bool {
 // overdue is 1 when a resource goes before the client accepted a cluster it refers to.
 func (t *turn) overdue(sub *subscription, r *Resource) int {
 	clusters := t.s.subs[clusterType.rank]
-	isNew := sub.held.entries[r.Name].version != r.Version
+	isNew := !sub.held.entries[r.Name].is(r.Version)
 	if isNew && sub.t.awaits && t.s.ordered() && slices.ContainsFunc(r.Refs, func(ref string) bool {
 		return clusters.flight.put(ref) != nil
 	}) {
@@ -180,7 +178,7 @@ func (t *turn) owed(sub *subscription, name string) bool {
 	if on := sub.flight.put(name); on != nil {
 		return on.Version != r.Version
 	}
-	return sub.held.entries[name].version != r.Version
+	return !sub.held.entries[name].is(r.Version)
 }
 
 // retry returns one resource that was refused together with others, to be tried alone.
@@ -203,11 +201,6 @@ func (t *turn) retry(sub *subscription) []*Resource {
 	return nil
 }
 
-func sortByName(byName map[string]*Resource) []*Resource {
-	list := make([]*Resource, 0, len(byName))
-	for _, r := range byName {
-		list = append(list, r)
-	}
+func sortByName(list []*Resource) {
 	slices.SortFunc(list, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
-	return list
 }

@@ -22,7 +22,7 @@ func (sub *subscription) settle(now time.Time, refusal *Refusal) {
 	f := sub.flight
 	sub.flight = nil
 	if refusal == nil {
-		sub.accept(f.batch)
+		sub.accept(&f.batch)
 		sub.record.accepted(f, now)
 		return
 	}
@@ -30,12 +30,13 @@ func (sub *subscription) settle(now time.Time, refusal *Refusal) {
 }
 
 // accept takes a batch as what the client holds from now on.
-func (sub *subscription) accept(b batch) {
+func (sub *subscription) accept(b *batch) {
 	for _, r := range b.puts {
 		if !sub.subscribed(r.Name) {
 			continue
 		}
-		sub.held.set(r.Name, entry{version: r.Version, resource: r})
+		sub.held.set(r.Name, &r.accepted)
+		sub.adopt(r.Name)
 		if sub.rejected[r.Name].version == r.Version {
 			delete(sub.rejected, r.Name)
 		}
@@ -76,7 +77,7 @@ func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 }
 
 func (sub *subscription) reject(r *Resource, retry bool) {
-	if _, again := sub.rejected[r.Name]; again && sub.held.entries[r.Name].resource == r {
+	if _, again := sub.rejected[r.Name]; again && sub.held.entries[r.Name].accepted() == r {
 		return // what it held was sent in place of what it refused before; that refusal stands
 	}
 	if retry {

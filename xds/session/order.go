@@ -71,19 +71,22 @@ var (
 	}
 )
 
+const numTypes = 4
+
+// types are the rows, by rank.
+var types = [numTypes]*Type{clusterType, endpointType, listenerType, routeType}
+
 // Types returns the resource types in the order in which a turn sends them.
-func Types() []*Type {
-	return []*Type{clusterType, endpointType, listenerType, routeType}
-}
+func Types() []*Type { return slices.Clone(types[:]) }
 
 // TypeByURL returns the type with the URL, and whether a session serves it.
 func TypeByURL(url string) (*Type, bool) {
-	types := Types()
-	i := slices.IndexFunc(types, func(t *Type) bool { return t.URL == url })
-	if i < 0 {
-		return nil, false
+	for _, t := range types {
+		if t.URL == url {
+			return t, true
+		}
 	}
-	return types[i], true
+	return nil, false
 }
 
 // emptyAssignment is a serialized ClusterLoadAssignment with a cluster_name and no endpoints.

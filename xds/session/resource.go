@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"time"
 )
 
 // Resource is one encoded resource, made by [NewResource]. It never changes, and all streams that hold
@@ -20,8 +21,15 @@ type Resource struct {
 	// names of clusters, for a cluster the names of its endpoint resources.
 	Refs []string
 
+	// TTL is how long a client that supports it keeps the resource without hearing of it again; zero
+	// stands for as long as it lives.
+	TTL time.Duration
+
 	digest digest
 	frame  frame
+	// What sessions note of a client: that it accepted the resource on this stream, that it may have,
+	// that it brought it along from an earlier stream.
+	accepted, doubted, kept entry
 }
 
 // NewResource encodes a resource. body is its serialized message, which is copied. refs are as in
@@ -31,15 +39,27 @@ func NewResource(t *Type, name string, body []byte, refs []string) *Resource {
 	return newResource(t, name, hex.EncodeToString(sum[:8]), body, refs)
 }
 
+// WithTTL returns the resource with a time to live, as another version of it.
+func (r *Resource) WithTTL(ttl time.Duration) *Resource {
+	sum := sha256.Sum256(append([]byte(ttl.String()+"\x00"), r.Body...))
+	leased := newResource(r.Type, r.Name, hex.EncodeToString(sum[:8]), r.Body, r.Refs)
+	leased.TTL = ttl
+	return leased
+}
+
 func newResource(t *Type, name, version string, body []byte, refs []string) *Resource {
 	if t == clusterType && len(refs) == 0 {
 		refs = []string{name}
 	}
 	f := newFrame(t, name, version, body)
-	return &Resource{
+	r := &Resource{
 		Type: t, Name: name, Version: version, Body: f.body(len(body)), Refs: refs,
 		digest: pair(name, version), frame: f,
 	}
+	r.accepted = entry{version: version, resource: r, digest: r.digest}
+	r.doubted = entry{resource: r, digest: r.digest}
+	r.kept = entry{version: version, digest: r.digest}
+	return r
 }
 
 // State is what the control plane knows of a name.

@@ -71,7 +71,7 @@ type Session struct {
 // New returns the session of a stream that has just begun.
 func New(cfg Config) *Session {
 	s := &Session{cfg: cfg.withDefaults(), complete: true}
-	for _, t := range Types() {
+	for _, t := range types {
 		s.subs = append(s.subs, &subscription{t: t})
 	}
 	return s
@@ -139,8 +139,8 @@ func (s *Session) clustersSent() []*Resource {
 	sub := s.subs[clusterType.rank]
 	var sent []*Resource
 	for _, e := range sub.held.entries {
-		if e.resource != nil {
-			sent = append(sent, e.resource)
+		if r := e.accepted(); r != nil {
+			sent = append(sent, r)
 		}
 	}
 	if sub.flight != nil {
@@ -189,6 +189,10 @@ func (s *Session) DirtyAll() {
 		sub.all = sub.asked
 	}
 }
+
+// Due reports whether a turn may have something to send. While it is false no turn is needed until the
+// wake time of the last one, a note, a request, or a change of what the offer says of its completeness.
+func (s *Session) Due() bool { return slices.ContainsFunc(s.subs, (*subscription).due) }
 
 // Deadline returns when the client must have answered what was sent, or be taken for dead; zero when
 // nothing is unanswered.

@@ -1,13 +1,17 @@
 package session
 
-import "slices"
+import (
+	"hash/maphash"
+	"slices"
+)
 
 // subscribeSotW takes over the full list of names of a state-of-the-world message.
 func (sub *subscription) subscribeSotW(req *Request, first bool) {
-	if !first && slices.Equal(sub.listed, req.Names) {
+	listed := fingerprint(req.Names)
+	if !first && sub.listed == listed {
 		return
 	}
-	sub.listed = req.Names
+	sub.listed = listed
 	if first && req.Version != "" {
 		// The client holds something of an earlier stream and does not say what: names it lists may
 		// be among it, and of a full-state type anything that the first full set does not have
@@ -15,7 +19,7 @@ func (sub *subscription) subscribeSotW(req *Request, first bool) {
 		sub.hold = sub.t.full
 		for _, name := range req.Names {
 			if !sub.t.full && name != wildcardName {
-				sub.held.set(name, entry{})
+				sub.held.set(name, unsure)
 			}
 		}
 	}
@@ -45,12 +49,24 @@ func (sub *subscription) subscribeSotW(req *Request, first bool) {
 	}
 }
 
+var seed = maphash.MakeSeed()
+
+// fingerprint stands for a list of names, in any order: an acknowledgement repeats the list, and keeping
+// the last one to compare with would cost more than all else that a stream needs.
+func fingerprint(names []string) uint64 {
+	sum := uint64(0)
+	for _, name := range names {
+		sum += maphash.String(seed, name)
+	}
+	return sum
+}
+
 // subscribeDelta applies the change of a delta message.
 func (sub *subscription) subscribeDelta(req *Request, first, listsHeld bool) {
 	if first {
 		for name, version := range req.Initial {
 			if name != wildcardName {
-				sub.held.set(name, entry{version: version})
+				sub.held.set(name, brought(name, version))
 			}
 		}
 		if sub.t.wildcard && (len(req.Subscribe) == 0 || listsHeld) {

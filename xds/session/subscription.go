@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ type subscription struct {
 	wildcard  bool
 	everNamed bool // a name was given on this stream: an empty list no longer means everything (SotW)
 	named     map[string]struct{}
-	listed    []string // the names of the last message (SotW)
+	listed    uint64 // the fingerprint of the last message's names (SotW)
 
 	// What it has, and what it refused.
 	held     holdings
@@ -70,13 +71,18 @@ func (f *flight) put(name string) *Resource {
 	if f == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(f.puts, name, func(r *Resource, name string) int {
+	return f.batch.put(name)
+}
+
+// put returns what the batch has of a name, or nil.
+func (b *batch) put(name string) *Resource {
+	i, ok := slices.BinarySearchFunc(b.puts, name, func(r *Resource, name string) int {
 		return strings.Compare(r.Name, name)
 	})
 	if !ok {
 		return nil
 	}
-	return f.puts[i]
+	return b.puts[i]
 }
 
 // subscribed reports whether the client asks for the name, if it exists.
@@ -106,6 +112,7 @@ func (sub *subscription) unpark() {
 	for name := range sub.parked {
 		sub.mark(name, false)
 	}
+	sub.parked = nil
 }
 
 // leave notes that a name is to be removed, at the latest at the time.
@@ -118,6 +125,14 @@ func (sub *subscription) leave(name string, latest time.Time) {
 	}
 }
 
+// adopt keeps a name that the client asks for as the resource has it, instead of as a request brought
+// it: that would hold on to the memory of the request.
+func (sub *subscription) adopt(name string) {
+	if _, ok := sub.named[name]; ok {
+		sub.named[name] = struct{}{}
+	}
+}
+
 // forget drops all that is known of a name which the client no longer asks for.
 func (sub *subscription) forget(name string) {
 	sub.held.forget(name)
@@ -127,38 +142,66 @@ func (sub *subscription) forget(name string) {
 	delete(sub.leaving, name)
 }
 
+// due reports whether a turn may have something to send.
+func (sub *subscription) due() bool {
+	return sub.flight == nil && (sub.all || sub.answer || len(sub.dirty) > 0 || len(sub.retries) > 0 || len(sub.leaving) > 0)
+}
+
 // busy reports whether updates of the type are still on their way to the client.
 func (sub *subscription) busy() bool {
 	return sub.flight != nil || sub.all || len(sub.dirty) > 0 || len(sub.retries) > 0
 }
 
-// take empties the notes of what is to be compared and returns them in the order of the names.
-func (sub *subscription) take(names []string) []string {
-	if sub.all {
-		sub.all = false
-		sub.unpark()
-		for name := range sub.named {
-			sub.mark(name, false)
-		}
-		for name := range sub.held.entries {
-			sub.mark(name, false)
-		}
-		for _, name := range names {
-			sub.mark(name, false)
-		}
+// take returns what is to be compared in the order of the names, in buf if there is room. names are what
+// a wildcard stands for. What is noted of a name stays for [subscription.forced].
+func (sub *subscription) take(names, buf []string) []string {
+	if !sub.all {
+		todo := slices.AppendSeq(buf, maps.Keys(sub.dirty))
+		slices.Sort(todo)
+		return todo
 	}
-	todo := make([]string, 0, len(sub.dirty))
-	for name := range sub.dirty {
-		todo = append(todo, name)
+	sub.all = false
+	sub.unpark()
+	if len(sub.dirty)+len(sub.named)+len(sub.held.entries) == 0 {
+		return names
 	}
+	todo := make([]string, 0, len(sub.dirty)+len(sub.named)+len(sub.held.entries)+len(names))
+	todo = slices.AppendSeq(todo, maps.Keys(sub.dirty))
+	todo = slices.AppendSeq(todo, maps.Keys(sub.named))
+	todo = slices.AppendSeq(todo, maps.Keys(sub.held.entries))
+	todo = append(todo, names...)
 	slices.Sort(todo)
-	return todo
+	return slices.Compact(todo)
+}
+
+// forced takes the note of a name away, and reports whether it is to be sent even if unchanged.
+func (sub *subscription) forced(name string) bool {
+	force := sub.dirty[name]
+	delete(sub.dirty, name)
+	return force
+}
+
+// tidy gives back the memory of what a turn over n names has settled: a map keeps the size it once had.
+func (sub *subscription) tidy(n int) {
+	const few = 8
+	if n > few && len(sub.dirty) == 0 {
+		sub.dirty = nil
+	}
+	if len(sub.parked) == 0 {
+		sub.parked = nil
+	}
+	if len(sub.leaving) == 0 {
+		sub.leaving = nil
+	}
+	if len(sub.rejected) == 0 {
+		sub.rejected = nil
+	}
 }
 
 // tell notes that the client knows that a name does not exist.
 func (sub *subscription) tell(name string) {
 	if _, named := sub.named[name]; named {
-		sub.held.set(name, entry{absent: true})
+		sub.held.set(name, absence)
 		return
 	}
 	sub.held.forget(name)

@@ -12,7 +12,10 @@ type turn struct {
 	now      time.Time
 	offer    Offer
 	complete bool
-	names    map[*Type][]string
+	names    [numTypes]struct {
+		names []string
+		read  bool
+	}
 
 	out  []Response
 	wake time.Time
@@ -22,7 +25,7 @@ type turn struct {
 // for no timer. It costs as much as was noted since the last turn, not as much as the client holds,
 // but for what DirtyAll, a first subscription and the full sets of the state of the world demand.
 func (s *Session) Turn(now time.Time, o Offer) ([]Response, time.Time) {
-	t := &turn{s: s, now: now, offer: o, complete: o.Complete()}
+	t := turn{s: s, now: now, offer: o, complete: o.Complete()}
 	if t.complete && !s.complete {
 		for _, sub := range s.subs {
 			sub.unpark()
@@ -55,10 +58,10 @@ func (t *turn) update(sub *subscription) {
 		names = t.wildcard(sub)
 	}
 	var b batch
-	todo, waiting := sub.take(names), false
+	var buf [4]string
+	todo, waiting := sub.take(names, buf[:0]), false
 	for _, name := range todo {
-		force := sub.dirty[name]
-		delete(sub.dirty, name)
+		force := sub.forced(name)
 		verdict, r := t.judge(sub, name, force)
 		if verdict != remove {
 			delete(sub.leaving, name)
@@ -79,6 +82,7 @@ func (t *turn) update(sub *subscription) {
 			sub.mark(name, force)
 		}
 	}
+	sub.tidy(len(todo))
 	if sub.hold && waiting {
 		b.markAll(sub)
 		return
@@ -87,7 +91,7 @@ func (t *turn) update(sub *subscription) {
 		b.puts = t.retry(sub)
 	}
 	if !b.empty() || (sub.answer && !waiting && len(sub.leaving) == 0) {
-		t.send(sub, b)
+		t.send(sub, &b)
 	}
 }
 
@@ -124,7 +128,7 @@ func (t *turn) remove(sub *subscription) {
 		switch {
 		case t.used(sub.t, name):
 			sub.leaving[name] = t.now.Add(t.s.cfg.ClusterAckWait)
-		case (busy || (unasked && sub.held.entries[name].resource == nil)) && t.now.Before(latest):
+		case (busy || (unasked && sub.held.entries[name].accepted() == nil)) && t.now.Before(latest):
 			// A client that comes back with the name may hold something that needs it, which it has
 			// yet to ask for on this stream.
 			t.wakeAt(latest)
@@ -139,7 +143,7 @@ func (t *turn) remove(sub *subscription) {
 		delete(sub.leaving, name)
 	}
 	slices.Sort(b.gone)
-	t.send(sub, b)
+	t.send(sub, &b)
 }
 
 // used reports whether something refers to the name that is to leave itself, or that stays in force
@@ -164,7 +168,7 @@ func (t *turn) used(typ *Type, name string) bool {
 // outlives reports whether what the client holds under a name refers to another, and what it is
 // offered does not.
 func (t *turn) outlives(sub *subscription, holder, name string) bool {
-	held := sub.held.entries[holder].resource
+	held := sub.held.entries[holder].accepted()
 	if held == nil || !slices.Contains(held.Refs, name) {
 		return false
 	}
@@ -173,8 +177,8 @@ func (t *turn) outlives(sub *subscription, holder, name string) bool {
 }
 
 // send puts a batch on the wire, or settles it at once when there is nothing to say.
-func (t *turn) send(sub *subscription, b batch) {
-	f := &flight{batch: b, version: sub.held.after(b).String(), at: t.now}
+func (t *turn) send(sub *subscription, b *batch) {
+	f := &flight{batch: *b, version: sub.held.after(b).String(), at: t.now}
 	claim := sub.claim
 	sub.claim, sub.answer, sub.hold = "", false, false
 	if claim == f.version {
@@ -206,33 +210,29 @@ func (t *turn) send(sub *subscription, b batch) {
 }
 
 // world returns all that the client holds once it accepts the batch.
-func (sub *subscription) world(b batch) []*Resource {
-	all := make(map[string]*Resource, len(sub.held.entries)+len(b.puts))
+func (sub *subscription) world(b *batch) []*Resource {
+	all := make([]*Resource, 0, len(sub.held.entries)+len(b.puts))
+	all = append(all, b.puts...)
 	for name, e := range sub.held.entries {
-		if e.resource != nil {
-			all[name] = e.resource
+		if _, gone := slices.BinarySearch(b.gone, name); e.resource != nil && !gone && b.put(name) == nil {
+			all = append(all, e.resource)
 		}
 	}
-	for _, r := range b.puts {
-		all[r.Name] = r
-	}
-	for _, name := range b.gone {
-		delete(all, name)
-	}
-	return sortByName(all)
+	sortByName(all)
+	return all
 }
 
 // partial returns what a state-of-the-world client is told of a type whose responses need not hold
 // everything: absence has a body, or goes unsaid.
-func (sub *subscription) partial(b batch) []*Resource {
-	all := make(map[string]*Resource, len(b.puts)+len(b.gone))
-	for _, r := range b.puts {
-		all[r.Name] = r
+func (sub *subscription) partial(b *batch) []*Resource {
+	if sub.t.empty == nil || len(b.gone) == 0 {
+		return b.puts
 	}
-	if sub.t.empty != nil {
-		for _, name := range b.gone {
-			all[name] = newResource(sub.t, name, "", sub.t.empty(name), nil)
-		}
+	all := make([]*Resource, 0, len(b.puts)+len(b.gone))
+	all = append(all, b.puts...)
+	for _, name := range b.gone {
+		all = append(all, newResource(sub.t, name, "", sub.t.empty(name), nil))
 	}
-	return sortByName(all)
+	sortByName(all)
+	return all
 }
