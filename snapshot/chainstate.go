@@ -21,6 +21,43 @@ type ChainState struct {
 	Pending string
 }
 
+// chainEntry is a chain in the cache.
+type chainEntry struct {
+	key   ChainKey
+	state ChainState
+	reads map[facts.ID]struct{}
+	users map[reader]struct{} // plans of upstreams, and products
+}
+
+func (e *chainEntry) stale(u *update) { u.staleChains[e] = struct{}{} }
+
+// chain returns a chain, made now if it was not yet.
+func (u *update) chain(key ChainKey) *chainEntry {
+	e, ok := u.chains[key]
+	if !ok {
+		e = &chainEntry{key: key, users: map[reader]struct{}{}}
+		u.chains[key] = e
+		u.unusedChains[e] = struct{}{} // goes unless somebody comes to use it
+		u.remakeChain(e)
+	}
+	return e
+}
+
+func (u *update) remakeChain(e *chainEntry) {
+	r := u.view.Read()
+	next, same := makeChain(u.cfg, e.key, r, e.state).same(e.state)
+	u.counts.Chains++
+	u.reread(e, e.reads, r.Reads())
+	e.reads = r.Reads()
+	e.state = next
+	if same {
+		return
+	}
+	for who := range e.users {
+		who.stale(u)
+	}
+}
+
 // makeChain compiles a chain. When that fails the chain of prev stays.
 func makeChain(cfg Config, key ChainKey, r *facts.Reader, prev ChainState) ChainState {
 	req := chain.Request{

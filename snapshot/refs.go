@@ -2,117 +2,111 @@ package snapshot
 
 import "github.com/catenary-mesh/catenary/internal/facts"
 
-// acquire counts a client's use of a product, and makes it if it is new.
-func (u *update) acquire(key Key) {
-	e, ok := u.Cache.products[key]
-	if !ok {
-		e = &productEntry{}
-		u.Cache.products[key] = e
-		u.products[key] = struct{}{}
-	}
-	e.refs++
-}
-
-func (u *update) release(key Key) {
-	u.Cache.products[key].refs--
-	u.released[key] = struct{}{}
-}
-
 // reread replaces what a reader has read in the reverse index.
-func (u *update) reread(who any, old, next map[facts.ID]struct{}) {
+func (c *Cache) reread(who reader, old, next map[facts.ID]struct{}) {
 	for id := range next {
-		if u.readers[id] == nil {
-			u.readers[id] = map[any]struct{}{}
+		if c.readers[id] == nil {
+			c.readers[id] = map[reader]struct{}{}
 		}
-		u.readers[id][who] = struct{}{}
+		c.readers[id][who] = struct{}{}
 	}
 	for id := range old {
 		if _, still := next[id]; still {
 			continue
 		}
-		delete(u.readers[id], who)
-		if len(u.readers[id]) == 0 {
-			delete(u.readers, id)
+		delete(c.readers[id], who)
+		if len(c.readers[id]) == 0 {
+			delete(c.readers, id)
 		}
 	}
 }
 
-// rechain replaces the chains that a client uses.
-func (u *update) rechain(who clientID, old, next map[ChainKey]struct{}) {
-	for key := range next {
-		u.chains[key].users[who] = struct{}{}
+// acquire counts the use of a plan, and with the first one that of the plan's products.
+func (u *update) acquire(e *planEntry) {
+	if e.refs++; e.refs > 1 {
+		return
 	}
-	for key := range old {
-		if _, still := next[key]; !still {
-			u.unuse(key, who)
+	for _, ref := range e.plan.Resources() {
+		p, ok := u.products[ref.Key]
+		if !ok {
+			p = &productEntry{key: ref.Key}
+			u.products[ref.Key] = p
+			u.staleProducts[p] = struct{}{}
+		}
+		p.refs++
+	}
+}
+
+func (u *update) release(e *planEntry) {
+	if e.refs--; e.refs > 0 {
+		return
+	}
+	delete(u.plans, e.key)
+	for _, ref := range e.plan.Resources() {
+		p := u.products[ref.Key]
+		p.refs--
+		u.unusedProducts[p] = struct{}{}
+	}
+}
+
+// use replaces the upstreams of a client.
+func (u *update) use(e *clientEntry, next []*upstreamEntry) {
+	for _, up := range next {
+		up.users[e]++
+	}
+	for _, up := range e.upstreams {
+		if up.users[e]--; up.users[e] == 0 {
+			delete(up.users, e)
+			u.unusedUpstreams[up] = struct{}{}
 		}
 	}
+	e.upstreams = next
 }
 
-func (u *update) unuse(key ChainKey, who any) {
-	if e, ok := u.chains[key]; ok {
-		delete(e.users, who)
-		u.loose[key] = struct{}{}
+// useChain replaces the chain that a reader is made of.
+func (u *update) useChain(who reader, old, next *chainEntry) {
+	if old == next {
+		return
+	}
+	if next != nil {
+		next.users[who] = struct{}{}
+	}
+	if old != nil {
+		delete(old.users, who)
+		u.unusedChains[old] = struct{}{}
 	}
 }
 
-// sweepChains forgets the chains that nothing uses any more.
+func (u *update) sweepProducts() {
+	for e := range u.unusedProducts {
+		if e.refs > 0 {
+			continue
+		}
+		u.reread(e, e.reads, nil)
+		u.useChain(e, e.chain, nil)
+		delete(u.products, e.key)
+		delete(u.staleProducts, e)
+		u.delta.Dropped = append(u.delta.Dropped, e.key)
+	}
+}
+
+func (u *update) sweepUpstreams() {
+	for e := range u.unusedUpstreams {
+		if len(e.users) > 0 {
+			continue
+		}
+		u.reread(e, e.reads, nil)
+		u.useChain(e, e.chain, nil)
+		delete(u.upstreams, e.key)
+	}
+}
+
 func (u *update) sweepChains() {
-	for key := range u.loose {
-		if e, ok := u.chains[key]; ok && len(e.users) == 0 {
-			u.reread(key, e.reads, nil)
-			delete(u.chains, key)
+	for e := range u.unusedChains {
+		if len(e.users) > 0 {
+			continue
 		}
+		u.reread(e, e.reads, nil)
+		delete(u.chains, e.key)
 	}
-}
-
-// Counts returns what was done since the start.
-func (c *Cache) Counts() Counts {
-	products := make(map[string]int, len(c.counts.Products))
-	for k, n := range c.counts.Products {
-		products[k] = n
-	}
-	return Counts{Plans: c.counts.Plans, Chains: c.counts.Chains, Products: products}
-}
-
-// Chain returns the state of a chain that some client has; ok is false when none does.
-func (c *Cache) Chain(key ChainKey) (state ChainState, ok bool) {
-	if e, found := c.chains[key]; found {
-		return e.state, true
-	}
-	return ChainState{}, false
-}
-
-// Chains returns the state of every chain that some client has.
-func (c *Cache) Chains() map[ChainKey]ChainState {
-	all := make(map[ChainKey]ChainState, len(c.chains))
-	for key, e := range c.chains {
-		all[key] = e.state
-	}
-	return all
-}
-
-// Plan returns a client's plan, or nil.
-func (c *Cache) Plan(id string) *Plan {
-	if e, ok := c.clients[id]; ok {
-		return e.plan
-	}
-	return nil
-}
-
-// Product returns a product that some client has; ok is false when none does or it is not made yet.
-func (c *Cache) Product(key Key) (value any, ok bool) {
-	if e, found := c.products[key]; found && e.value != nil {
-		return e.value, true
-	}
-	return nil, false
-}
-
-// Compile returns the state of a chain, from the cache where some client has it and compiled from the
-// view where none does. It leaves no trace in the cache.
-func (c *Cache) Compile(key ChainKey, view facts.View) ChainState {
-	if state, ok := c.Chain(key); ok {
-		return state
-	}
-	return makeChain(c.cfg, key, view.Read(), ChainState{})
 }

@@ -8,26 +8,63 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
-// registered finds the upstreams of a client by its registration. When there is none, hold says why
-// it cannot be known yet, or unregistered why there is none.
-func (p *planner) registered(c Client) (upstreams []Upstream, hold, unregistered string) {
-	if c.Service == "" {
-		return nil, "", "the node names neither upstreams (metadata.catenary) nor the service whose sidecar it is (node.cluster)"
+// selector finds out which upstreams a client has.
+type selector struct {
+	cfg  Config
+	r    *facts.Reader
+	kind Kind
+	// hold says why that cannot be known yet, unregistered why the client has none.
+	hold, unregistered string
+	needs              []facts.Topic
+}
+
+// upstreams lists the upstreams of a client, with what central configuration says of each.
+func (s *selector) upstreams(c Client) []UpstreamKey {
+	list := c.Upstreams
+	s.kind = Plain
+	if !c.Declared {
+		s.kind = Mesh
+		list = s.registered(c)
 	}
-	topic := facts.Proxies(p.cfg.Datacenter, c.Service)
-	p.needs[topic] = true
-	rows, _ := p.r.Instances(topic)
+	keys := make([]UpstreamKey, 0, len(list))
+	bound := map[string]string{}
+	central := centralConfig(s.r, c.Service)
+	for _, u := range list {
+		key := UpstreamKey{Kind: s.kind, Upstream: u}
+		if u.unsupported == "" {
+			key.Upstream.Config = u.Config.or(central.of(u.Service))
+			bind := u.bind()
+			if key.Taken = bound[bind]; key.Taken == "" {
+				bound[bind] = u.EnvoyID()
+			}
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// registered finds the upstreams of a client by its registration.
+func (s *selector) registered(c Client) []Upstream {
+	if c.Service == "" {
+		s.unregistered = "the node names neither upstreams (metadata.catenary) nor the service whose sidecar it is (node.cluster)"
+		return nil
+	}
+	topic := facts.Proxies(s.cfg.Datacenter, c.Service)
+	s.needs = append(s.needs, topic)
+	rows, _ := s.r.Instances(topic)
 	in, reason := match(c, rows)
 	switch {
-	case in != nil && !p.cfg.PlaintextMesh:
-		return nil, "a mesh sidecar is served once it can be given its identity; " +
-			"for measuring, serve --experimental-plaintext-mesh gives it plaintext", ""
+	case in != nil && !s.cfg.PlaintextMesh:
+		s.hold = "a mesh sidecar is served once it can be given its identity; " +
+			"for measuring, serve --experimental-plaintext-mesh gives it plaintext"
 	case in != nil:
-		return fromProxy(in.Service.Proxy), "", ""
-	case !p.r.Known(topic) || len(rows) > 0 && !p.r.Topic(topic).Complete:
-		return nil, p.r.Why(facts.ID{Topic: topic}), ""
+		return fromProxy(in.Service.Proxy)
+	case !s.r.Known(topic) || len(rows) > 0 && !s.r.Topic(topic).Complete:
+		s.hold = s.r.Why(facts.ID{Topic: topic})
+	default:
+		s.unregistered = reason
 	}
-	return nil, "", reason
+	return nil
 }
 
 // match picks the registration of a client: by ID, and among several by node name or by the address

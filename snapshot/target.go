@@ -109,10 +109,10 @@ func (t *targets) unknown(target *chain.Target) string {
 	}
 	topic := t.topic(target)
 	services := facts.Services(target.Datacenter)
-	t.needs[services] = true
+	t.out.needs = append(t.out.needs, services)
 	known := t.r.Known(topic)
 	if t.r.Service(target.Datacenter, target.Service) != facts.Absent {
-		t.needs[topic] = true
+		t.out.needs = append(t.out.needs, topic)
 	} else {
 		t.note(fmt.Sprintf("no instance of the service %q is registered in %s: is its name right?",
 			target.Service, target.Datacenter))

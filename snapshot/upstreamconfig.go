@@ -11,24 +11,32 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
-// centralConfig is what the service-defaults of a client's service say of one upstream: the override
-// of that name, and under it the defaults.
-func centralConfig(e chain.Entries, service, upstream string) UpstreamConfig {
-	d, ok := e.Entry(chain.KindServiceDefaults, service).(*chain.ServiceDefaults)
-	if !ok || d.UpstreamConfig == nil {
+// central is what the service-defaults of a client's service say of its upstreams.
+type central struct{ entry *chain.UpstreamConfiguration }
+
+func centralConfig(e chain.Entries, service string) central {
+	if d, ok := e.Entry(chain.KindServiceDefaults, service).(*chain.ServiceDefaults); ok {
+		return central{d.UpstreamConfig}
+	}
+	return central{}
+}
+
+// of is what they say of one upstream: the override of that name, and under it the defaults.
+func (c central) of(upstream string) UpstreamConfig {
+	if c.entry == nil {
 		return UpstreamConfig{}
 	}
-	var c UpstreamConfig
-	for _, o := range d.UpstreamConfig.Overrides {
+	var out UpstreamConfig
+	for _, o := range c.entry.Overrides {
 		if o != nil && o.Peer == "" && strings.EqualFold(o.Name, upstream) {
-			c = fromEntry(o)
+			out = fromEntry(o)
 			break
 		}
 	}
-	if d.UpstreamConfig.Defaults != nil {
-		c = c.or(fromEntry(d.UpstreamConfig.Defaults))
+	if c.entry.Defaults != nil {
+		out = out.or(fromEntry(c.entry.Defaults))
 	}
-	return c
+	return out
 }
 
 func fromEntry(u *chain.UpstreamConfig) UpstreamConfig {
@@ -80,6 +88,9 @@ type opaqueConfig struct {
 // fromRegistration is what a sidecar's registration says of one of its upstreams. What does not fit
 // its field is ignored, as Consul does.
 func fromRegistration(u facts.Upstream) UpstreamConfig {
+	if len(u.Config) == 0 {
+		return UpstreamConfig{MeshGateway: u.MeshGateway.Mode}
+	}
 	var o opaqueConfig
 	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: &o, WeaklyTypedInput: true,

@@ -40,7 +40,7 @@ func startControlAt(t *testing.T, addr string, change func(*xds.Config)) *contro
 	store := facts.New()
 	cfg := xds.Config{
 		Store: store, Logger: hclog.NewNullLogger(), Metrics: metrics.New("test"),
-		Datacenter: "dc1", TrustDomain: "catenary.local",
+		Datacenter: "dc1", TrustDomain: "catenary.local", Linger: 100 * time.Millisecond,
 	}
 	if change != nil {
 		change(&cfg)
@@ -51,7 +51,7 @@ func startControlAt(t *testing.T, addr string, change func(*xds.Config)) *contro
 		t.Fatal(err)
 	}
 	c.addr = lis.Addr().String()
-	g := grpc.NewServer()
+	g := grpc.NewServer(xds.ServerOptions()...)
 	c.server.Register(g)
 	ctx, cancel := context.WithCancel(t.Context())
 	c.drain = cancel

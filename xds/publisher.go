@@ -2,11 +2,11 @@ package xds
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/snapshot"
 	"github.com/catenary-mesh/catenary/xds/envoy"
@@ -16,37 +16,43 @@ import (
 // coalesce is how long changes gather after one that went out at once.
 const coalesce = 10 * time.Millisecond
 
-// variant is a published product under a name, and the streams whose client has it.
-type variant struct {
-	id      variantID
-	typ     *session.Type
-	streams map[*stream]struct{}
-}
-
 // publisher owns the products: it remakes what changed facts touch, encodes what came out different,
 // publishes it as a new root and marks exactly the streams that have it.
 type publisher struct {
 	cfg  Config
 	root atomic.Pointer[root]
+	jobs sync.WaitGroup
+	turn chan struct{} // held by each large job at work
 
 	mu       sync.Mutex // guards all below
 	cache    *snapshot.Cache
+	clients  map[string]*member // by stream ID
+	left     departures
+	ended    bool // run has: nothing is kept any more
+	views    map[*snapshot.Plan]*view
 	variants map[snapshot.Ref]*variant
-	byKey    map[snapshot.Key]map[snapshot.Ref]struct{}
-	lastID   variantID
-	problems map[snapshot.ChainKey]string // logged, by chain
-	counts   snapshot.Counts              // reported to metrics
+	byKey    map[snapshot.Key]map[*variant]struct{}
+	lastID   uint64
+	reported reported
+}
+
+// member is a client that is planned: one with a stream, or one that left a short while ago.
+type member struct {
+	stream *stream
+	view   *view
 }
 
 func newPublisher(cfg Config) *publisher {
 	p := &publisher{
-		cfg: cfg,
+		cfg:  cfg,
+		turn: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		cache: snapshot.NewCache(snapshot.Config{
 			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain, PlaintextMesh: cfg.PlaintextMesh,
 		}),
+		clients:  map[string]*member{},
+		views:    map[*snapshot.Plan]*view{},
 		variants: map[snapshot.Ref]*variant{},
-		byKey:    map[snapshot.Key]map[snapshot.Ref]struct{}{},
-		problems: map[snapshot.ChainKey]string{},
+		byKey:    map[snapshot.Key]map[*variant]struct{}{},
 	}
 	p.root.Store(newRoot())
 	return p
@@ -54,11 +60,17 @@ func newPublisher(cfg Config) *publisher {
 
 // run publishes changes until ctx ends. A lone change goes out at once; what follows closely gathers.
 func (p *publisher) run(ctx context.Context, sub *facts.Subscription) {
+	defer p.end()
 	defer sub.Close()
+	sweep := time.NewTicker(p.cfg.Linger/4 + 1)
+	defer sweep.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case now := <-sweep.C:
+			p.forget(now)
+			continue
 		case <-sub.Bell():
 		}
 		p.update(sub)
@@ -71,191 +83,205 @@ func (p *publisher) run(ctx context.Context, sub *facts.Subscription) {
 }
 
 // update publishes what changed. The view is taken under the lock, as that of join is: in any other
-// order one that joins meanwhile would be given newer facts, and this would take them back.
+// order one that joins meanwhile would be given newer facts, and this would take them back. Endpoint
+// sets are made and encoded outside the lock, the large ones without anything else waiting for them.
 func (p *publisher) update(sub *facts.Subscription) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if view, changed := sub.Drain(); len(changed) > 0 {
-		p.publish(p.cache.Update(view, changed), nil)
+	view, changed := sub.Drain()
+	if len(changed) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	delta, jobs := p.cache.Advance(view, changed)
+	tell := p.publish(delta, nil)
+	batches := p.batches(jobs)
+	p.mu.Unlock()
+	tell.marks()
+	for _, b := range batches {
+		if !b.large {
+			p.make(b)
+			continue
+		}
+		p.jobs.Go(func() {
+			p.turn <- struct{}{}
+			defer func() { <-p.turn }()
+			p.make(b)
+		})
+	}
+}
+
+// batch is endpoint sets to be made together, with the names under which each is published.
+type batch struct {
+	jobs  []*snapshot.Job
+	refs  [][]snapshot.Ref
+	large bool
+}
+
+// batches puts all jobs into one batch, but for the large ones. The caller holds the lock.
+func (p *publisher) batches(jobs []*snapshot.Job) []*batch {
+	small := &batch{}
+	list := []*batch{}
+	for _, j := range jobs {
+		b := small
+		if j.Large() {
+			b = &batch{large: true}
+			list = append(list, b)
+		}
+		var refs []snapshot.Ref
+		for v := range p.byKey[j.Key()] {
+			refs = append(refs, v.ref)
+		}
+		b.jobs, b.refs = append(b.jobs, j), append(b.refs, refs)
+	}
+	if len(small.jobs) > 0 {
+		list = append([]*batch{small}, list...)
+	}
+	return list
+}
+
+// make makes and encodes a batch, then publishes it. What facts changed meanwhile it makes again.
+func (p *publisher) make(b *batch) {
+	for b != nil {
+		made := make([]snapshot.Made, 0, len(b.jobs))
+		encoded := map[snapshot.Ref]*session.Resource{}
+		for i, j := range b.jobs {
+			m := j.Make()
+			made = append(made, m)
+			if value, changed := m.Value(); changed {
+				for _, ref := range b.refs[i] {
+					encoded[ref] = p.encode(ref, value)
+				}
+			}
+		}
+		p.mu.Lock()
+		delta := snapshot.Delta{Products: map[snapshot.Key]any{}}
+		var again []*snapshot.Job
+		for _, m := range made {
+			if j := p.cache.Commit(m, &delta); j != nil {
+				again = append(again, j)
+			}
+		}
+		tell := p.publish(delta, encoded)
+		large := b.large
+		b = nil
+		for _, next := range p.batches(again) {
+			if b == nil {
+				b = next
+				b.large = large
+				continue
+			}
+			b.jobs, b.refs = append(b.jobs, next.jobs...), append(b.refs, next.refs...)
+		}
+		p.mu.Unlock()
+		tell.marks()
 	}
 }
 
 // join plans a stream's client and publishes what it gets.
 func (p *publisher) join(st *stream) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.publish(p.cache.Put(st.id, st.client, p.cfg.Store.View()), st)
+	p.clients[st.id] = &member{stream: st}
+	tell := p.publish(p.cache.Put(st.id, st.client, p.cfg.Store.View()), nil)
+	p.mu.Unlock()
+	tell.marks()
 }
 
-// leave forgets a stream's client.
+// leave ends a stream. Its client stays planned for a while, so that it finds everything as it was if
+// it comes back soon.
 func (p *publisher) leave(st *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cfg.Store.Need(st.id)
-	if st.view != nil {
-		p.unindex(st, st.view.plan)
-	}
-	p.publish(p.cache.Drop(st.id), nil)
+	m := p.clients[st.id]
+	m.stream = nil
+	delete(m.view.streams, st)
 	next := *p.root.Load()
 	next.views, _, _ = next.views.Delete([]byte(st.id))
 	p.root.Store(&next)
+	if p.ended {
+		p.drop(st.id)
+		return
+	}
+	for _, id := range p.left.add(st.id, time.Now().Add(p.cfg.Linger)) {
+		p.drop(id)
+	}
 }
 
-// publish makes what changed visible, then tells the streams. joined is the stream of a client that
-// is new, if any. The caller holds the lock.
-func (p *publisher) publish(d snapshot.Delta, joined *stream) {
-	for id, plan := range d.Plans {
-		p.cfg.Store.Need(id, plan.Needs...)
+// end waits for what is being made, and forgets those that will not come back here.
+func (p *publisher) end() {
+	p.jobs.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	for _, id := range p.left.all() {
+		p.drop(id)
 	}
+}
+
+// forget drops the clients that left long enough ago.
+func (p *publisher) forget(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range p.left.due(now) {
+		p.drop(id)
+	}
+}
+
+// drop forgets a client that has no stream any more. The caller holds the lock.
+func (p *publisher) drop(id string) {
+	m := p.clients[id]
+	delete(p.clients, id)
+	delta := p.cache.Drop(id)
+	p.unview(m.view)
+	p.publish(delta, nil)
+}
+
+// publish makes what changed visible and returns whom to tell of it: to be done without the lock,
+// which the caller holds. encoded is what is encoded already.
+func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.Resource) notes {
+	tell := notes{}
 	resources := p.root.Load().resources.Txn()
 	views := p.root.Load().views.Txn()
-	replanned := map[*stream]struct{}{}
 	for id, plan := range d.Plans {
-		st := joined
-		if old, ok := views.Get([]byte(id)); ok {
-			st = old.stream
+		m := p.clients[id]
+		last := m.view
+		m.view = p.viewOf(plan, d.Products)
+		if m.stream != nil {
+			m.view.streams[m.stream] = struct{}{}
+			views.Insert([]byte(id), m.view)
+			tell.replanned = append(tell.replanned, m.stream)
 		}
-		p.index(st, plan, d.Products)
-		if st.view != nil {
-			p.unindex(st, st.view.plan)
-		}
-		st.view = newClientView(st, plan, p.variants)
-		views.Insert([]byte(id), st.view)
-		replanned[st] = struct{}{}
-	}
-	dirty := map[*variant]snapshot.Ref{}
-	for key, product := range d.Products {
-		for ref := range p.byKey[key] {
-			v := p.variants[ref]
-			if res := p.encode(ref, product, v, resources.Get); res != nil {
-				resources.Insert(v.id.key(), res)
-				dirty[v] = ref
+		if last != nil {
+			if m.stream != nil && last != m.view {
+				delete(last.streams, m.stream)
 			}
+			p.unview(last)
 		}
 	}
-	p.sweep(d.Dropped, func(v *variant) { resources.Delete(v.id.key()) })
+	for key, product := range d.Products {
+		for v := range p.byKey[key] {
+			res, ok := encoded[v.ref]
+			if !ok {
+				res = p.encode(v.ref, product)
+			}
+			if old, ok := resources.Get(v.key); res == nil || ok && old.Version == res.Version {
+				continue // what is published stays
+			}
+			resources.Insert(v.key, res)
+			tell.add(v)
+		}
+	}
+	p.sweep(d.Dropped, func(v *variant) { resources.Delete(v.key) })
 	p.root.Store(&root{resources: resources.Commit(), views: views.Commit()})
-
-	for v, ref := range dirty {
-		for st := range v.streams {
-			st.mark(v.typ, ref.Name)
-		}
-	}
-	for st := range replanned {
-		st.wake()
-	}
 	p.report()
+	return tell
 }
 
-// encode encodes a product; nil when its bytes are those that are published, or when it cannot be
-// encoded: what is published then stays.
-func (p *publisher) encode(ref snapshot.Ref, product any, v *variant,
-	published func([]byte) (*session.Resource, bool),
-) *session.Resource {
+// encode encodes a product; nil when that cannot be done.
+func (p *publisher) encode(ref snapshot.Ref, product any) *session.Resource {
 	res, err := envoy.Resource(ref, product)
 	if err != nil {
 		p.cfg.Logger.Error("a product cannot be encoded; the last one stays", "name", ref.Name, "error", err)
 		return nil
 	}
-	if old, ok := published(v.id.key()); ok && old.Version == res.Version {
-		return nil
-	}
 	return res
-}
-
-// index adds a stream to all variants of a plan. A product that gets another name is due for encoding
-// under it.
-func (p *publisher) index(st *stream, plan *snapshot.Plan, due map[snapshot.Key]any) {
-	for _, ref := range plan.Resources() {
-		v := p.variants[ref]
-		if v == nil {
-			if product, made := p.cache.Product(ref.Key); made {
-				due[ref.Key] = product
-			}
-			p.lastID++
-			v = &variant{id: p.lastID, typ: typeOf(ref.Key), streams: map[*stream]struct{}{}}
-			p.variants[ref] = v
-			if p.byKey[ref.Key] == nil {
-				p.byKey[ref.Key] = map[snapshot.Ref]struct{}{}
-			}
-			p.byKey[ref.Key][ref] = struct{}{}
-		}
-		v.streams[st] = struct{}{}
-	}
-}
-
-// unindex removes a stream from the variants of its former plan that it no longer has.
-func (p *publisher) unindex(st *stream, old *snapshot.Plan) {
-	has := map[snapshot.Ref]bool{}
-	if plan := p.cache.Plan(st.id); plan != nil && plan != old {
-		for _, ref := range plan.Resources() {
-			has[ref] = true
-		}
-	}
-	for _, ref := range old.Resources() {
-		if v := p.variants[ref]; v != nil && !has[ref] {
-			delete(v.streams, st)
-		}
-	}
-}
-
-// sweep forgets the variants of dropped products.
-func (p *publisher) sweep(dropped []snapshot.Key, forget func(*variant)) {
-	for _, key := range dropped {
-		for ref := range p.byKey[key] {
-			forget(p.variants[ref])
-			delete(p.variants, ref)
-		}
-		delete(p.byKey, key)
-	}
-}
-
-// report counts and logs what an update did: a problem once, not at every retry.
-func (p *publisher) report() {
-	was, now := p.counts, p.cache.Counts()
-	p.counts = now
-	for range now.Plans - was.Plans {
-		p.cfg.Metrics.PlanRun()
-	}
-	for kind, n := range now.Products {
-		for range n - was.Products[kind] {
-			p.cfg.Metrics.ProductMade(kind)
-		}
-	}
-	// A problem comes with a chain that is compiled, and goes with one or with its last user.
-	if now.Chains != was.Chains || len(p.problems) > 0 {
-		p.reportProblems()
-	}
-}
-
-func (p *publisher) reportProblems() {
-	now := map[snapshot.ChainKey]string{}
-	for key, state := range p.cache.Chains() {
-		text := firstError(state.Problems)
-		if text == "" {
-			continue
-		}
-		now[key] = text
-		if p.problems[key] != text {
-			p.cfg.Logger.Warn("a discovery chain does not compile", "service", key.Service,
-				"datacenter", key.Datacenter, "last_good_in_force", state.LastGood, "problem", text)
-		}
-	}
-	for key := range p.problems {
-		if _, still := now[key]; !still {
-			p.cfg.Logger.Info("a discovery chain compiles again, or is not used any more",
-				"service", key.Service, "datacenter", key.Datacenter)
-		}
-	}
-	p.problems = now
-	p.cfg.Metrics.Problems(len(now))
-}
-
-func firstError(problems []chain.Problem) string {
-	for i := range problems {
-		if problems[i].IsError() {
-			return problems[i].Message
-		}
-	}
-	return ""
 }

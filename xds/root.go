@@ -20,23 +20,31 @@ func (id variantID) key() []byte { return binary.BigEndian.AppendUint64(nil, uin
 // sees clusters, endpoints, listeners and routes that belong together.
 type root struct {
 	resources *iradix.Tree[*session.Resource] // by variantID
-	views     *iradix.Tree[*clientView]       // by stream ID
+	views     *iradix.Tree[*view]             // by stream ID
 }
 
 func newRoot() *root {
-	return &root{resources: iradix.New[*session.Resource](), views: iradix.New[*clientView]()}
+	return &root{resources: iradix.New[*session.Resource](), views: iradix.New[*view]()}
 }
 
-// clientView is a client's plan, arranged for look-up by type and name.
-type clientView struct {
-	stream *stream
-	plan   *snapshot.Plan
-	byURL  map[string]map[string]variantID
-	names  map[string][]string // by type URL, sorted
+// view is a plan, arranged for look-up by type and name. All clients of the plan share it.
+type view struct {
+	// set when it is made
+	id    string // as whose its needs are counted
+	plan  *snapshot.Plan
+	byURL map[string]map[string]variantID
+	names map[string][]string // by type URL, sorted
+
+	// the publisher's, under its lock
+	clients int
+	streams map[*stream]struct{}
 }
 
-func newClientView(st *stream, plan *snapshot.Plan, variants map[snapshot.Ref]*variant) *clientView {
-	v := &clientView{stream: st, plan: plan, byURL: map[string]map[string]variantID{}, names: map[string][]string{}}
+func newView(id string, plan *snapshot.Plan, variants map[snapshot.Ref]*variant) *view {
+	v := &view{
+		id: id, plan: plan, byURL: map[string]map[string]variantID{}, names: map[string][]string{},
+		streams: map[*stream]struct{}{},
+	}
 	for _, ref := range plan.Resources() {
 		url := typeOf(ref.Key).URL
 		if v.byURL[url] == nil {
@@ -51,10 +59,10 @@ func newClientView(st *stream, plan *snapshot.Plan, variants map[snapshot.Ref]*v
 	return v
 }
 
-// offer is a client's view of a root. It implements [session.Offer].
+// offer is a view of a root. It implements [session.Offer].
 type offer struct {
 	root *root
-	view *clientView
+	view *view
 }
 
 // Lookup implements [session.Offer]. A name outside a complete plan is absent; beside an incomplete

@@ -12,9 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/hashicorp/go-hclog"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -45,6 +43,8 @@ type Config struct {
 	TrustDomain string
 	// PlaintextMesh serves registered sidecars without identity, for measuring.
 	PlaintextMesh bool
+	// Linger is how long everything of a client that left is kept for its return, 60 s by default.
+	Linger time.Duration
 	// FirstRequestWithin is how long a client may take to say who it is, 30 s by default, and
 	// AnswerWithin how long it may leave a response unread or unanswered, 5 min by default. The stream
 	// of one that takes longer ends as DeadlineExceeded.
@@ -52,6 +52,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.Linger = cmp.Or(c.Linger, time.Minute)
 	c.FirstRequestWithin = cmp.Or(c.FirstRequestWithin, 30*time.Second)
 	c.AnswerWithin = cmp.Or(c.AnswerWithin, 5*time.Minute)
 	return c
@@ -59,7 +60,6 @@ func (c Config) withDefaults() Config {
 
 // Server is the xDS server.
 type Server struct {
-	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	cfg  Config
 	pub  *publisher
 	sub  *facts.Subscription
@@ -79,11 +79,6 @@ func NewServer(cfg Config) *Server {
 	}
 }
 
-// Register adds the services to a gRPC server.
-func (s *Server) Register(g *grpc.Server) {
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s)
-}
-
 // Run publishes changes of facts until ctx ends, and then ends all streams. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.done)
@@ -91,44 +86,20 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// StreamAggregatedResources implements the aggregated service in its state-of-the-world form.
-func (s *Server) StreamAggregatedResources(st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	return s.serve(sotw{st})
-}
-
-// DeltaAggregatedResources implements the aggregated service in its incremental form.
-func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return s.serve(delta{st})
-}
-
-// open waits for the first request, which names the node, and plans the client.
-func (s *Server) open(ctx context.Context, t transport, requests <-chan *session.Request, failed <-chan error) (*stream, error) {
-	timeout := time.NewTimer(s.cfg.FirstRequestWithin)
-	defer timeout.Stop()
-	var req *session.Request
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.done:
-		return nil, errEnding
-	case err := <-failed:
-		return nil, err
-	case <-timeout.C:
-		return nil, status.Errorf(codes.DeadlineExceeded, "no request within %s of opening the stream", s.cfg.FirstRequestWithin)
-	case req = <-requests:
-	}
-	id, err := identify(req.Node, t.peer())
+// open takes in the first request of a stream, which names the node, and plans the client.
+func (s *Server) open(c call, req *session.Request) (*stream, error) {
+	id, err := identify(req.Node, c.peer())
 	if err != nil {
 		return nil, err
 	}
 	st := &stream{
 		id:     fmt.Sprintf("%s#%d", id.client.ID, s.lastID.Add(1)),
 		client: id.client, version: id.version,
-		form: t.form(), peer: t.peer(), connected: time.Now(),
+		form: c.form, peer: c.peer(), connected: time.Now(),
 		bell:  make(chan struct{}, 1),
 		dirty: map[dirt]struct{}{},
 		session: session.New(session.Config{
-			Form: t.form(), ControlPlane: "catenary", CloseAfter: s.cfg.AnswerWithin,
+			Form: c.form, ControlPlane: "catenary", CloseAfter: s.cfg.AnswerWithin,
 		}),
 	}
 	req.Node = userAgent(req.Node)

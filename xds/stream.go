@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,8 +16,8 @@ import (
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
-// stream is one client's connection. One goroutine, in serve, writes to it; the publisher only marks
-// what may have changed.
+// stream is one client's connection. One goroutine reads from it, one writes to it, and its handler
+// watches over both; the publisher only marks what may have changed.
 type stream struct {
 	// set before it is shared
 	id        string // unique among streams
@@ -26,14 +27,17 @@ type stream struct {
 	peer      net.Addr
 	connected time.Time
 
-	view *clientView // the publisher's, under its lock
-
 	bell chan struct{}
+	// writing is when the response on its way was handed to the connection, in nanoseconds; 0 when
+	// none is.
+	writing atomic.Int64
+
+	dirtyMu sync.Mutex // guards dirty, and is held for as long as it takes to note a name
+	dirty   map[dirt]struct{}
 
 	mu      sync.Mutex // guards all below
 	session *session.Session
-	dirty   map[dirt]struct{}
-	seen    *clientView // by the session
+	seen    *view // by the session
 }
 
 // dirt is a resource that may have changed.
@@ -43,10 +47,10 @@ type dirt struct {
 }
 
 // mark notes that a resource may have changed, and wakes the writer.
-func (st *stream) mark(t *session.Type, name string) {
-	st.mu.Lock()
-	st.dirty[dirt{t, name}] = struct{}{}
-	st.mu.Unlock()
+func (st *stream) mark(d dirt) {
+	st.dirtyMu.Lock()
+	st.dirty[d] = struct{}{}
+	st.dirtyMu.Unlock()
 	st.wake()
 }
 
@@ -58,26 +62,115 @@ func (st *stream) wake() {
 	}
 }
 
-// transport is a stream of either form, as the loop sees it.
-type transport interface {
-	context() context.Context
-	recv() (*session.Request, error)
-	send(*session.Response) (bytes int, err error)
-	form() session.Form
-	peer() net.Addr
-}
-
 // serve runs one stream until it ends. The first request names the node.
 func (s *Server) serve(t transport) error {
-	ctx, cancel := context.WithCancel(t.context())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	requests, failed := receive(ctx, t)
-	st, err := s.open(ctx, t, requests, failed)
+	r := &reader{transport: t, first: make(chan *session.Request, 1), opened: make(chan *stream, 1), ended: make(chan error, 2)}
+	go func() { r.ended <- s.read(ctx, r) }()
+	req, err := s.greet(ctx, r)
+	if err != nil {
+		return err
+	}
+	st, err := s.open(t.call, req)
 	if err != nil {
 		return err
 	}
 	defer s.close(st)
-	timer := time.NewTimer(time.Hour)
+	r.opened <- st
+	go func() { r.ended <- s.write(ctx, t, st) }()
+	return s.watch(ctx, st, r.ended)
+}
+
+// reader is the reading side of a stream.
+type reader struct {
+	transport
+	first  chan *session.Request
+	opened chan *stream
+	ended  chan error // why reading or writing ended
+}
+
+// greet waits for the first request.
+func (s *Server) greet(ctx context.Context, r *reader) (*session.Request, error) {
+	timeout := time.NewTimer(s.cfg.FirstRequestWithin)
+	defer timeout.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.done:
+		return nil, errEnding
+	case err := <-r.ended:
+		return nil, quiet(err)
+	case <-timeout.C:
+		return nil, status.Errorf(codes.DeadlineExceeded, "no request within %s of opening the stream", s.cfg.FirstRequestWithin)
+	case req := <-r.first:
+		return req, nil
+	}
+}
+
+// read takes in requests until the stream ends, one at a time: there is no queue.
+func (s *Server) read(ctx context.Context, r *reader) error {
+	req, err := r.recv()
+	if err != nil {
+		return err
+	}
+	r.first <- req
+	var st *stream
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case st = <-r.opened:
+	}
+	for {
+		if req, err = r.recv(); err != nil {
+			return err
+		}
+		if err := s.request(st, req); err != nil {
+			return err
+		}
+		st.wake()
+	}
+}
+
+// watch waits for the end of a stream. A client that does not read what it is sent ends it too: it
+// would keep the stream, and all that is needed for it, for as long as its connection lives.
+func (s *Server) watch(ctx context.Context, st *stream, ended <-chan error) error {
+	look := time.NewTimer(s.cfg.AnswerWithin)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.done:
+			return errEnding
+		case err := <-ended:
+			return quiet(err)
+		case now := <-look.C:
+			wait := s.cfg.AnswerWithin
+			if since := st.writing.Load(); since != 0 {
+				if wait -= now.Sub(time.Unix(0, since)); wait <= 0 {
+					return st.unresponsive()
+				}
+			}
+			look.Reset(wait)
+		}
+	}
+}
+
+// quiet is the end of a stream; nil when its client has said all it wanted to.
+func quiet(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// idle is how long a stream without anything to wait for sleeps at most.
+const idle = time.Hour
+
+// write sends what is due until the stream ends.
+func (s *Server) write(ctx context.Context, t transport, st *stream) error {
+	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for {
 		wake, err := s.turn(t, st)
@@ -88,59 +181,26 @@ func (s *Server) serve(t transport) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.done:
-			return errEnding
-		case err := <-failed:
-			if errors.Is(err, io.EOF) {
-				return nil // the client has said all it wanted to
-			}
-			return err
-		case req := <-requests:
-			if err := s.request(st, req); err != nil {
-				return err
-			}
 		case <-st.bell:
 		case <-timer.C:
 		}
 	}
 }
 
-// receive reads requests until the stream ends, one at a time: there is no queue.
-func receive(ctx context.Context, t transport) (<-chan *session.Request, <-chan error) {
-	requests, failed := make(chan *session.Request), make(chan error, 1)
-	go func() {
-		for {
-			req, err := t.recv()
-			if err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case requests <- req:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return requests, failed
-}
-
-// idle is how long a stream without anything to wait for sleeps at most.
-const idle = time.Hour
-
 // turn sends what is due, and says when to look again at the latest.
 func (s *Server) turn(t transport, st *stream) (time.Duration, error) {
-	now := time.Now()
-	out, wake, dead := st.take(now, s.pub.root.Load)
+	out, wake, dead := st.take(time.Now(), s.pub.root.Load)
 	if dead {
 		return 0, st.unresponsive()
 	}
 	for i := range out {
-		n, err := s.write(t, st, &out[i])
+		st.writing.Store(time.Now().UnixNano())
+		err := t.SendMsg(&out[i])
+		st.writing.Store(0)
 		if err != nil {
 			return 0, err
 		}
-		s.cfg.Metrics.Response(out[i].Type.Name, len(out[i].Resources), n)
+		s.cfg.Metrics.Response(out[i].Type.Name, len(out[i].Resources), out[i].Bytes())
 		for range out[i].Overdue {
 			s.cfg.Metrics.RouteWaited()
 		}
@@ -149,31 +209,6 @@ func (s *Server) turn(t transport, st *stream) (time.Duration, error) {
 		return idle, nil
 	}
 	return max(time.Until(wake), time.Millisecond), nil
-}
-
-// write sends a response, unless the client does not read it in time: it would keep the stream and all
-// that is needed for it for as long as its connection lives. What it has still to be sent ends with
-// the stream.
-func (s *Server) write(t transport, st *stream, r *session.Response) (int, error) {
-	type result struct {
-		bytes int
-		err   error
-	}
-	sent := make(chan result, 1)
-	go func() {
-		n, err := t.send(r)
-		sent <- result{n, err}
-	}()
-	timeout := time.NewTimer(s.cfg.AnswerWithin)
-	defer timeout.Stop()
-	select {
-	case r := <-sent:
-		return r.bytes, r.err
-	case <-s.done:
-		return 0, errEnding
-	case <-timeout.C:
-		return 0, st.unresponsive()
-	}
 }
 
 func (st *stream) unresponsive() error {
@@ -200,10 +235,12 @@ func (st *stream) nacks(req *session.Request) int {
 func (st *stream) take(now time.Time, load func() *root) (out []session.Response, wake time.Time, dead bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.dirtyMu.Lock()
 	for d := range st.dirty {
 		st.session.Dirty(d.typ, d.name)
 	}
 	clear(st.dirty)
+	st.dirtyMu.Unlock()
 	deadline := st.session.Deadline()
 	if !deadline.IsZero() && !now.Before(deadline) {
 		return nil, time.Time{}, true

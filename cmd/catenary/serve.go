@@ -159,7 +159,7 @@ const (
 )
 
 func newGRPC() *grpc.Server {
-	return grpc.NewServer(
+	return grpc.NewServer(append(xds.ServerOptions(),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -169,7 +169,7 @@ func newGRPC() *grpc.Server {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: leastPingEvery, PermitWithoutStream: true,
-		}),
+		}))...,
 	)
 }
 

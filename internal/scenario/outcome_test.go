@@ -143,8 +143,7 @@ func describePlan(p *snapshot.Plan) []byte {
 	}
 	note(0, "hold", p.Hold)
 	note(0, "unregistered", p.Unregistered)
-	for i := range p.Upstreams {
-		u := &p.Upstreams[i]
+	for _, u := range p.Upstreams {
 		line(0, "upstream", u.Name)
 		note(1, "pending", u.Pending)
 		for _, m := range u.Missing {

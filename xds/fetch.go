@@ -1,0 +1,34 @@
+package xds
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/catenary-mesh/catenary/xds/session"
+)
+
+// fetch answers a single request: with all there is of the type, or of the names asked for, as soon as
+// that is known.
+func (s *Server) fetch(ctx context.Context, only *session.Type, req *session.Request) (*session.Response, error) {
+	req.Version, req.Nonce, req.Error = "", "", nil // there is no response it could refer to
+	st, err := s.open(call{ctx: ctx, form: session.SotW, only: only}, req)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close(st)
+	for {
+		out, _, _ := st.take(st.connected, s.pub.root.Load)
+		if len(out) > 0 {
+			return &out[0], nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, status.Error(codes.Unavailable, "what was asked for is not known yet; try again")
+		case <-s.done:
+			return nil, errEnding
+		case <-st.bell:
+		}
+	}
+}

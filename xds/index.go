@@ -1,0 +1,110 @@
+package xds
+
+import (
+	"strconv"
+
+	"github.com/catenary-mesh/catenary/snapshot"
+	"github.com/catenary-mesh/catenary/xds/session"
+)
+
+// variant is a published product under a name, and the views that have it.
+type variant struct {
+	id    variantID
+	key   []byte // its ID as a key of the root
+	ref   snapshot.Ref
+	typ   *session.Type
+	views map[*view]struct{}
+}
+
+// viewOf returns the view of a plan, and counts one client more that has it. What gets a name for the
+// first time is due for encoding under it. The caller holds the lock.
+func (p *publisher) viewOf(plan *snapshot.Plan, due map[snapshot.Key]any) *view {
+	v, ok := p.views[plan]
+	if !ok {
+		for _, ref := range plan.Resources() {
+			p.variant(ref, due)
+		}
+		p.lastID++
+		v = newView("view "+strconv.FormatUint(p.lastID, 10), plan, p.variants)
+		for _, ref := range plan.Resources() {
+			p.variants[ref].views[v] = struct{}{}
+		}
+		p.views[plan] = v
+		p.cfg.Store.Need(v.id, plan.Needs...)
+	}
+	v.clients++
+	return v
+}
+
+// variant makes sure that a product has the name.
+func (p *publisher) variant(ref snapshot.Ref, due map[snapshot.Key]any) {
+	if p.variants[ref] != nil {
+		return
+	}
+	if product, made := p.cache.Product(ref.Key); made {
+		due[ref.Key] = product
+	}
+	p.lastID++
+	id := variantID(p.lastID)
+	v := &variant{id: id, key: id.key(), ref: ref, typ: typeOf(ref.Key), views: map[*view]struct{}{}}
+	p.variants[ref] = v
+	if p.byKey[ref.Key] == nil {
+		p.byKey[ref.Key] = map[*variant]struct{}{}
+	}
+	p.byKey[ref.Key][v] = struct{}{}
+}
+
+// unview counts one client less that has a view, and forgets the view with its last.
+func (p *publisher) unview(v *view) {
+	if v.clients--; v.clients > 0 {
+		return
+	}
+	for _, ref := range v.plan.Resources() {
+		if variant := p.variants[ref]; variant != nil {
+			delete(variant.views, v)
+		}
+	}
+	delete(p.views, v.plan)
+	p.cfg.Store.Need(v.id)
+}
+
+// sweep forgets the variants of dropped products.
+func (p *publisher) sweep(dropped []snapshot.Key, forget func(*variant)) {
+	for _, key := range dropped {
+		for v := range p.byKey[key] {
+			forget(v)
+			delete(p.variants, v.ref)
+		}
+		delete(p.byKey, key)
+	}
+}
+
+// notes are whom to tell of what was published.
+type notes struct {
+	changed   []change
+	replanned []*stream
+}
+
+// change is a resource that is new, and a stream that has it.
+type change struct {
+	stream *stream
+	dirt   dirt
+}
+
+func (n *notes) add(v *variant) {
+	for view := range v.views {
+		for st := range view.streams {
+			n.changed = append(n.changed, change{st, dirt{v.typ, v.ref.Name}})
+		}
+	}
+}
+
+// marks tells the streams. It waits for none of them.
+func (n *notes) marks() {
+	for _, c := range n.changed {
+		c.stream.mark(c.dirt)
+	}
+	for _, st := range n.replanned {
+		st.wake()
+	}
+}
