@@ -60,12 +60,6 @@ type serviceRow struct {
 	State      State
 }
 
-type instanceRow struct {
-	Topic, Node, ServiceID string
-	Instance               *Instance
-	State                  State
-}
-
 func schema() *memdb.DBSchema {
 	str := func(f string) memdb.Indexer { return &memdb.StringFieldIndex{Field: f} }
 	keyed := func(name string, fields ...string) *memdb.TableSchema {
@@ -84,7 +78,7 @@ func schema() *memdb.DBSchema {
 		}},
 		tableEntries:   keyed(tableEntries, "Topic", "Key"),
 		tableServices:  keyed(tableServices, "Topic", "Key"),
-		tableInstances: keyed(tableInstances, "Topic", "Node", "ServiceID"),
+		tableInstances: keyed(tableInstances, "Topic"),
 		tableRights:    keyed(tableRights, "Topic"),
 	}}
 }

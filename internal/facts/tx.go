@@ -36,6 +36,7 @@ type Outcome struct {
 type Tx struct {
 	txn     *memdb.Txn
 	changed map[ID]struct{}
+	owned   map[*instancesRow]struct{} // made by this transaction
 }
 
 // Entries commits all config entries of a kind. The store keeps the entries; they must not change.
@@ -56,55 +57,6 @@ func (tx *Tx) Services(datacenter string, names []string, r Reading) Outcome {
 		rows = append(rows, &serviceRow{Topic: topic.String(), Key: rowKey(n), Name: n, State: Present})
 	}
 	return tx.put(tableServices, topic, rows, r)
-}
-
-// Instances commits all instances of a topic of kind health, connect or proxies. The store keeps the
-// instances; they must not change. A topic of registrations keeps no checks: a check that flips does
-// not change what a proxy is.
-func (tx *Tx) Instances(topic Topic, instances []*Instance, r Reading) Outcome {
-	rows := make([]row, 0, len(instances))
-	for _, in := range instances {
-		rows = append(rows, newInstanceRow(topic, in))
-	}
-	return tx.put(tableInstances, topic, rows, r)
-}
-
-// PutInstance commits one instance of a topic; the others stay as they are. It reports whether any fact
-// changed.
-func (tx *Tx) PutInstance(topic Topic, in *Instance) bool {
-	before := len(tx.changed)
-	tx.putRow(tableInstances, topic, newInstanceRow(topic, in), false)
-	if status := tx.topic(topic); !status.Known {
-		status.Read, status.Known = true, true
-		tx.setTopic(status)
-		tx.changed[topic.status()] = struct{}{}
-	}
-	return len(tx.changed) > before
-}
-
-// RemoveInstance commits that an instance was removed at an index; the others stay as they are. One
-// that has a part of a higher index came back since, and stays. It reports whether the instance went.
-func (tx *Tx) RemoveInstance(topic Topic, node, id string, index uint64) bool {
-	raw, err := tx.txn.First(tableInstances, indexID, topic.String(), rowKey(node), rowKey(id))
-	tx.must(0, err)
-	if raw == nil || raw.(*instanceRow).Instance.newestIndex() > index {
-		return false
-	}
-	tx.must(0, tx.txn.Delete(tableInstances, raw))
-	tx.changed[raw.(*instanceRow).rowID(topic)] = struct{}{}
-	return true
-}
-
-func newInstanceRow(topic Topic, in *Instance) *instanceRow {
-	if topic.Kind == TopicProxies {
-		registration := *in
-		registration.Checks = nil
-		in = &registration
-	}
-	return &instanceRow{
-		Topic: topic.String(), Node: rowKey(in.Node.Node), ServiceID: rowKey(in.Service.ID),
-		Instance: in, State: Present,
-	}
 }
 
 // Fail records why a topic could not be read. Everything known of it stays.
@@ -145,7 +97,7 @@ func (tx *Tx) CloseWorld() {
 // everything is the pseudo-topic that is complete in a closed world.
 var everything = Topic{Kind: "everything"}
 
-// row is what the three tables of rows have in common.
+// row is what the tables of entries and services have in common.
 type row interface {
 	id() []any // the values of the id index, which are strings
 	rowID(Topic) ID

@@ -60,24 +60,12 @@ func (v View) Service(datacenter, name string) State {
 	return v.missing(topic)
 }
 
-// Instances returns the instances of a topic in the order of node and ID. The state is absent when
-// there is none, and suspect when none but suspect ones are left.
+// Instances returns the instances of a topic in the order of node and ID; the list is shared and must
+// not be changed. The state is absent when there is none, and suspect when none but suspect ones are
+// left.
 func (v View) Instances(topic Topic) ([]*Instance, State) {
-	it, err := v.txn.Get(tableInstances, indexTopic, topic.String())
-	if err != nil {
-		return nil, Unknown
-	}
-	var list []*Instance
-	state := Suspect
-	for raw := it.Next(); raw != nil; raw = it.Next() {
-		row := raw.(*instanceRow)
-		list = append(list, row.Instance)
-		if row.State == Present {
-			state = Present
-		}
-	}
-	if len(list) > 0 {
-		return list, state
+	if row := v.instances(topic); len(row.list) > 0 {
+		return slices.Clip(row.list), row.state()
 	}
 	if v.Service(topic.Datacenter, topic.Name) == Absent {
 		return nil, Absent
