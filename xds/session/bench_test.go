@@ -41,7 +41,14 @@ func (w *world) put(t *session.Type, i int, body string) {
 	w.resources[t][nameOf(i)] = session.NewResource(t, nameOf(i), []byte(body), nil)
 }
 
-func nameOf(i int) string { return fmt.Sprintf("service-%03d.default.dc1.internal.catenary.consul", i) }
+var serviceNames = func() (names [200]string) {
+	for i := range names {
+		names[i] = fmt.Sprintf("service-%03d.default.dc1.internal.catenary.consul", i)
+	}
+	return names
+}()
+
+func nameOf(i int) string { return serviceNames[i] }
 
 // follower is a client that accepts everything.
 type follower struct {

@@ -166,7 +166,7 @@ func (m *model) checkRemovedClusters(msg *message) {
 		if _, has := m.peer.types[msg.typ].have[name]; !has {
 			continue
 		}
-		for _, t := range session.Types()[2:] {
+		for _, t := range []*session.Type{typeOf("listener"), typeOf("route")} {
 			for holder, c := range m.peer.types[t].have {
 				if slices.Contains(c.refs, name) && m.sees(t) {
 					m.fail("cluster %s goes while %s %s refers to it", name, t, holder)

@@ -33,7 +33,7 @@ func FuzzRequests(f *testing.F) {
 			if err := s.Request(now, hostile(src)); err != nil {
 				return
 			}
-			switch t := session.Types()[src.next(4)]; src.next(4) {
+			switch t := session.Types()[src.next(7)]; src.next(4) {
 			case 0:
 				offer.put(fmt.Sprintf("%s/%s=%d>%s", t, names(src), src.next(9)+1, names(src)))
 			case 1:
@@ -61,7 +61,7 @@ func FuzzRequests(f *testing.F) {
 func names(src *source) string { return []string{"a", "b", "ab", "*", "a.x"}[src.next(5)] }
 
 func hostile(src *source) *session.Request {
-	req := &session.Request{TypeURL: session.Types()[src.next(4)].URL}
+	req := &session.Request{TypeURL: session.Types()[src.next(7)].URL}
 	req.Nonce = []string{"", "1", "2", "3", "4", "5", "6", "7"}[src.next(8)]
 	req.Version = []string{"", "v"}[src.next(2)]
 	if src.next(3) == 0 {

@@ -75,6 +75,13 @@ func (h *holdings) set(name string, e *entry) {
 	h.sum = h.sum.plus(e.digest)
 }
 
+// grow makes room for n names, if there is nothing yet.
+func (h *holdings) grow(n int) {
+	if h.entries == nil && n > 0 {
+		h.entries = make(map[string]*entry, n)
+	}
+}
+
 func (h *holdings) forget(name string) {
 	if e, ok := h.entries[name]; ok {
 		h.uncount(e)

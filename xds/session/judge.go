@@ -35,6 +35,9 @@ func (t *turn) wildcard(sub *subscription) []string {
 
 // target returns what the client is to have of a name.
 func (t *turn) target(sub *subscription, name string) (*Resource, State) {
+	if sub.t.vacant {
+		return nil, Absent
+	}
 	if _, named := sub.named[name]; !named {
 		if !sub.wildcard {
 			return nil, Absent

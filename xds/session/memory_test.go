@@ -56,8 +56,8 @@ func heap() int {
 
 // TestNothingDueAllocatesNothing: most wake-ups of most streams find nothing to do.
 func TestNothingDueAllocatesNothing(t *testing.T) {
-	w := newWorld(200)
-	f := follow(t, session.Delta, w, typeOf("endpoint"))
+	w, endpoints := newWorld(200), typeOf("endpoint")
+	f := follow(t, session.Delta, w, endpoints)
 	if f.s.Due() {
 		t.Error("a turn is due although all is answered")
 	}
@@ -65,7 +65,7 @@ func TestNothingDueAllocatesNothing(t *testing.T) {
 		t.Errorf("a turn with nothing to do allocates %v times", n)
 	}
 	// An unchanged name is looked at and left.
-	if n := testing.AllocsPerRun(100, func() { f.s.Dirty(typeOf("endpoint"), nameOf(7)); f.s.Turn(start, w) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { f.s.Dirty(endpoints, nameOf(7)); f.s.Turn(start, w) }); n > 0 {
 		t.Errorf("a turn that finds nothing changed allocates %v times", n)
 	}
 }

@@ -31,6 +31,7 @@ func (sub *subscription) settle(now time.Time, refusal *Refusal) {
 
 // accept takes a batch as what the client holds from now on.
 func (sub *subscription) accept(b *batch) {
+	sub.held.grow(len(b.puts))
 	for _, r := range b.puts {
 		if !sub.subscribed(r.Name) {
 			continue

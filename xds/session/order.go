@@ -8,10 +8,13 @@ import (
 
 // The type URLs of the resources a session serves.
 const (
-	ClusterURL  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-	EndpointURL = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
-	ListenerURL = "type.googleapis.com/envoy.config.listener.v3.Listener"
-	RouteURL    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	SecretURL      = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+	ClusterURL     = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	EndpointURL    = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	ExtensionURL   = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
+	ListenerURL    = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	RouteURL       = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	VirtualHostURL = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
 )
 
 // Type is a resource type: one row of the table below. Types are compared by pointer and never change.
@@ -27,6 +30,10 @@ type Type struct {
 	full bool
 	// wildcard says that a client can ask for all there is instead of by name.
 	wildcard bool
+	// deltaOnly says that the type exists in the incremental form alone.
+	deltaOnly bool
+	// vacant says that there are no resources of the type: every name is absent at once.
+	vacant bool
 	// awaits says that a resource goes out only after the clusters it refers to.
 	awaits bool
 	// after are the types whose pending updates a removal of this type lets pass first. With none,
@@ -46,35 +53,54 @@ func (t *Type) String() string { return t.Name }
 // The order in which a turn sends updates is the order of the ranks: make before break. Removals take
 // the opposite way, from what refers to what is referred to.
 var (
-	// Clusters first: everything else refers to them. One goes when no listener and no route uses
+	// Secrets first: a cluster or a listener warms until it has those that it names, and one that is
+	// in use must not lose them.
+	secretType = &Type{
+		Name: "secret", URL: SecretURL, rank: 0,
+		after: []*Type{listenerType, clusterType},
+	}
+	// Clusters next: all that carries traffic refers to them. One goes when no listener and no route uses
 	// it any more, or their traffic would meet "cluster not found".
 	clusterType = &Type{
-		Name: "cluster", URL: ClusterURL, rank: 0, full: true, wildcard: true,
+		Name: "cluster", URL: ClusterURL, rank: 1, full: true, wildcard: true,
 		after: []*Type{listenerType, routeType}, referrers: []*Type{listenerType, routeType},
 	}
 	// Endpoints next: a new or changed cluster takes traffic only once it has them. Taking them from
 	// a cluster that is on its way out would break it before its routes have moved.
 	endpointType = &Type{
-		Name: "endpoint", URL: EndpointURL, rank: 1,
+		Name: "endpoint", URL: EndpointURL, rank: 2,
 		after: []*Type{listenerType, routeType, clusterType}, referrers: []*Type{clusterType},
 		empty: emptyAssignment,
+	}
+	// Extension configurations are filters that a listener names: it warms until it has them, and one
+	// that is in use needs them.
+	extensionType = &Type{
+		Name: "extension", URL: ExtensionURL, rank: 3,
+		after: []*Type{listenerType},
 	}
 	// Listeners may name clusters themselves. Nothing refers to a listener, and the address of one
 	// that goes must be free for the one that takes its place in the same response.
 	listenerType = &Type{
-		Name: "listener", URL: ListenerURL, rank: 2, full: true, wildcard: true, awaits: true,
+		Name: "listener", URL: ListenerURL, rank: 4, full: true, wildcard: true, awaits: true,
 	}
-	// Routes last: they move traffic to what came before. One goes after the listener that used it.
+	// Routes after them: they move traffic to what came before. One goes after the listener that used it.
 	routeType = &Type{
-		Name: "route", URL: RouteURL, rank: 3, awaits: true,
+		Name: "route", URL: RouteURL, rank: 5, awaits: true,
 		after: []*Type{listenerType},
+	}
+	// Virtual hosts last: a client asks for those that a route configuration leaves open. All that we
+	// send are closed, so that whoever asks is told at once that there is nothing more.
+	virtualHostType = &Type{
+		Name: "virtualhost", URL: VirtualHostURL, rank: 6, deltaOnly: true, vacant: true,
 	}
 )
 
-const numTypes = 4
+const numTypes = 7
 
 // types are the rows, by rank.
-var types = [numTypes]*Type{clusterType, endpointType, listenerType, routeType}
+var types = [numTypes]*Type{
+	secretType, clusterType, endpointType, extensionType, listenerType, routeType, virtualHostType,
+}
 
 // Types returns the resource types in the order in which a turn sends them.
 func Types() []*Type { return slices.Clone(types[:]) }

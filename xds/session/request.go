@@ -65,22 +65,43 @@ func refusal(s *status.Status) *Refusal {
 	return &Refusal{Code: s.GetCode(), Message: s.GetMessage()}
 }
 
+// LimitError says that a stream asks for too much.
+type LimitError struct {
+	// Names is how many names the stream asks for, over all types, and Max how many it may.
+	Names, Max int
+}
+
+// Error implements error, in words for the client.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the stream asks for %d names, more than the %d allowed: ask with \"*\", or over several streams", e.Names, e.Max)
+}
+
 // check refuses names that no resource can have.
-func (r *Request) check(maxBytes int) error {
-	if r.TypeURL == "" {
-		return errors.New("the request has no type_url: set it, on an aggregated stream too")
-	}
+func (r *Request) check(t *Type, maxBytes int) error {
 	for _, names := range [][]string{r.Names, r.Subscribe, r.Unsubscribe} {
 		for _, name := range names {
 			if err := checkName(name, maxBytes); err != nil {
-				return fmt.Errorf("resource name of %s: %w", r.TypeURL, err)
+				return fmt.Errorf("resource name of %s: %w", t.URL, err)
 			}
 		}
 	}
 	for name := range r.Initial {
 		if err := checkName(name, maxBytes); err != nil {
-			return fmt.Errorf("initial_resource_versions of %s: %w", r.TypeURL, err)
+			return fmt.Errorf("initial_resource_versions of %s: %w", t.URL, err)
 		}
+	}
+	return nil
+}
+
+// maxTypeURL bounds the type URLs in requests: a few that are not served are remembered.
+const maxTypeURL = 1024
+
+func checkTypeURL(url string) error {
+	switch {
+	case url == "":
+		return errors.New("the request has no type_url: set it, on an aggregated stream too")
+	case len(url) > maxTypeURL:
+		return fmt.Errorf("type_url has %d bytes, more than the %d allowed", len(url), maxTypeURL)
 	}
 	return nil
 }
@@ -97,25 +118,4 @@ func checkName(name string, maxBytes int) error {
 		return fmt.Errorf("%q holds a NUL", name)
 	}
 	return nil
-}
-
-// trimNode returns the parts of a node that a control plane reads. Envoy's is about 61 KB of
-// extensions otherwise, for as long as the stream lives.
-func trimNode(n *corev3.Node) *corev3.Node {
-	if n == nil {
-		return nil
-	}
-	return &corev3.Node{
-		Id: n.GetId(), Cluster: n.GetCluster(), Metadata: n.GetMetadata(), Locality: n.GetLocality(),
-		UserAgentName: n.GetUserAgentName(), UserAgentVersionType: n.GetUserAgentVersionType(),
-		ClientFeatures: n.GetClientFeatures(),
-	}
-}
-
-// saysWildcard reports whether the client is known to always spell a wildcard out as "*" or as an
-// empty list: Envoy does since 1.20. Older ones list on a reconnect what the wildcard had brought
-// them (envoy 16063).
-func saysWildcard(n *corev3.Node) bool {
-	v := n.GetUserAgentBuildVersion().GetVersion()
-	return n.GetUserAgentName() == "envoy" && (v.GetMajorNumber() > 1 || v.GetMinorNumber() >= 20)
 }

@@ -76,23 +76,6 @@ func TestUnservedTypesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestNodeOfTheFirstMessage(t *testing.T) {
-	s := session.New(session.Config{})
-	if s.Node() != nil {
-		t.Error("a node before the first message")
-	}
-	first := &corev3.Node{Id: "web-1", Extensions: []*corev3.Extension{{Name: "big"}}}
-	second := &corev3.Node{Id: "other"}
-	for _, node := range []*corev3.Node{first, second, nil} {
-		if err := s.Request(time.Time{}, &session.Request{TypeURL: session.ClusterURL, Node: node}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s.Node().GetId() != "web-1" || len(s.Node().GetExtensions()) > 0 {
-		t.Errorf("node is %v, want web-1 without extensions", s.Node())
-	}
-}
-
 // TestOldEnvoyListsItsWildcard: whoever is known to spell a wildcard out means names by names.
 func TestOldEnvoyListsItsWildcard(t *testing.T) {
 	for name, c := range map[string]struct {

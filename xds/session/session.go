@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
 // Form is the form of the protocol that a stream speaks.
@@ -22,6 +20,9 @@ const (
 // default.
 type Config struct {
 	Form Form
+	// Only is the type of a stream of a single type: requests need not name it, and nothing waits for
+	// other types. With nil, all types are served.
+	Only *Type
 	// ClusterAckWait is how long a route waits for the client to accept the clusters it refers to,
 	// and a removal for the client to accept what no longer needs it; 1 s by default.
 	ClusterAckWait time.Duration
@@ -59,9 +60,9 @@ type Session struct {
 	cfg Config
 
 	greeted  bool
-	node     *corev3.Node
-	subs     []*subscription // one per type, by rank
-	brought  int             // names the client said it holds
+	client   traits
+	subs     [numTypes]*subscription // by rank
+	brought  int                     // names the client said it holds
 	unserved []string
 
 	nonces   uint64
@@ -71,27 +72,26 @@ type Session struct {
 // New returns the session of a stream that has just begun.
 func New(cfg Config) *Session {
 	s := &Session{cfg: cfg.withDefaults(), complete: true}
-	for _, t := range types {
-		s.subs = append(s.subs, &subscription{t: t})
+	subs := make([]subscription, numTypes)
+	for i, t := range types {
+		subs[i].t = t
+		s.subs[i] = &subs[i]
 	}
 	return s
 }
 
-// Node returns who the client says it is: the node of the first message, without what no control
-// plane reads. It is nil before that message, or when that has none.
-func (s *Session) Node() *corev3.Node { return s.node }
-
-// Request takes in one message of the client. An error means that the stream is to be closed as an
-// invalid argument; the text is meant for the client.
+// Request takes in one message of the client. An error means that the stream is to be closed: by a
+// [LimitError] as an exhausted resource, by any other as an invalid argument. Its text is meant for the
+// client. Strings of the message may be kept.
 func (s *Session) Request(now time.Time, req *Request) error {
-	if err := req.check(s.cfg.MaxNameBytes); err != nil {
+	t, err := s.serves(req.TypeURL)
+	if err != nil {
 		return err
 	}
 	if !s.greeted {
-		s.greeted, s.node = true, trimNode(req.Node)
+		s.greeted, s.client = true, traitsOf(req.Node, s.cfg.Form)
 	}
-	t, ok := TypeByURL(req.TypeURL)
-	if !ok {
+	if t == nil {
 		// Other types are none of our business, and no reason to take the stream down with them.
 		if !slices.Contains(s.unserved, req.TypeURL) && len(s.unserved) < maxUnserved {
 			s.unserved = append(s.unserved, req.TypeURL)
@@ -99,14 +99,39 @@ func (s *Session) Request(now time.Time, req *Request) error {
 		return nil
 	}
 	sub := s.subs[t.rank]
+	listed := fingerprint(req.Names)
+	if s.cfg.Form == Delta || !sub.asked || listed != sub.listed {
+		if err := req.check(t, s.cfg.MaxNameBytes); err != nil {
+			return err
+		}
+	}
 	if s.cfg.Form == SotW && sub.outdated(req.Nonce) {
 		return nil
 	}
 	if sub.flight != nil && req.Nonce == sub.nonce {
 		sub.settle(now, req.Error)
 	}
-	s.subscribe(sub, req)
+	s.subscribe(sub, req, listed)
 	return s.checkNames()
+}
+
+// serves returns the type that a request is about, or nil when it is not served on this stream.
+func (s *Session) serves(url string) (*Type, error) {
+	only := s.cfg.Only
+	if url == "" && only != nil {
+		return only, nil
+	}
+	if err := checkTypeURL(url); err != nil {
+		return nil, err
+	}
+	t, ok := TypeByURL(url)
+	if only != nil && t != only {
+		return nil, fmt.Errorf("type_url is %q, on a stream of %s alone: leave it out, or open an aggregated stream", url, only.URL)
+	}
+	if !ok || (t.deltaOnly && s.cfg.Form == SotW) {
+		return nil, nil
+	}
+	return t, nil
 }
 
 // outdated reports whether a message answers another response than the last one, and nothing of it
@@ -117,14 +142,14 @@ func (sub *subscription) outdated(nonce string) bool {
 	return sub.flight == nil && nonce != "" && sub.nonce != "" && nonce != sub.nonce
 }
 
-func (s *Session) subscribe(sub *subscription, req *Request) {
+func (s *Session) subscribe(sub *subscription, req *Request, listed uint64) {
 	first := !sub.asked
 	sub.asked, sub.all = true, sub.all || first
 	if s.cfg.Form == SotW {
-		sub.subscribeSotW(req, first)
+		sub.subscribeSotW(req, listed, first)
 		return
 	}
-	sub.subscribeDelta(req, first, !saysWildcard(s.node) && listsHeld(req))
+	sub.subscribeDelta(req, first, !s.client.saysWildcard && listsHeld(req))
 	if !first {
 		return
 	}
@@ -169,8 +194,7 @@ func (s *Session) checkNames() error {
 		count += len(sub.named)
 	}
 	if count > s.cfg.MaxNames {
-		return fmt.Errorf("the stream asks for %d names, more than the %d allowed: ask with \"*\", or over several streams",
-			count, s.cfg.MaxNames)
+		return &LimitError{Names: count, Max: s.cfg.MaxNames}
 	}
 	return nil
 }
@@ -192,7 +216,7 @@ func (s *Session) DirtyAll() {
 
 // Due reports whether a turn may have something to send. While it is false no turn is needed until the
 // wake time of the last one, a note, a request, or a change of what the offer says of its completeness.
-func (s *Session) Due() bool { return slices.ContainsFunc(s.subs, (*subscription).due) }
+func (s *Session) Due() bool { return slices.ContainsFunc(s.subs[:], (*subscription).due) }
 
 // Deadline returns when the client must have answered what was sent, or be taken for dead; zero when
 // nothing is unanswered.

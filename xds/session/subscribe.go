@@ -6,8 +6,7 @@ import (
 )
 
 // subscribeSotW takes over the full list of names of a state-of-the-world message.
-func (sub *subscription) subscribeSotW(req *Request, first bool) {
-	listed := fingerprint(req.Names)
+func (sub *subscription) subscribeSotW(req *Request, listed uint64, first bool) {
 	if !first && sub.listed == listed {
 		return
 	}
@@ -37,7 +36,7 @@ func (sub *subscription) subscribeSotW(req *Request, first bool) {
 		}
 		wanted[name] = struct{}{}
 		if _, ok := sub.named[name]; !ok {
-			sub.mark(name, true)
+			sub.mark(name, !first)
 		}
 	}
 	gone := sub.named
@@ -88,7 +87,7 @@ func (sub *subscription) subscribeDelta(req *Request, first, listsHeld bool) {
 			continue
 		}
 		if sub.named == nil {
-			sub.named = map[string]struct{}{}
+			sub.named = make(map[string]struct{}, len(req.Subscribe))
 		}
 		sub.named[name] = struct{}{}
 		// A name that is asked for again is sent again, the client may have forgotten it (envoy

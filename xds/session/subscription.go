@@ -1,7 +1,6 @@
 package session
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,10 +92,14 @@ func (sub *subscription) subscribed(name string) bool {
 
 // mark notes that a name is to be compared, or to be sent even if unchanged.
 func (sub *subscription) mark(name string, force bool) {
+	force = force || sub.parked[name]
+	if sub.all && !force {
+		return // everything is compared
+	}
 	if sub.dirty == nil {
 		sub.dirty = map[string]bool{}
 	}
-	sub.dirty[name] = sub.dirty[name] || force || sub.parked[name]
+	sub.dirty[name] = sub.dirty[name] || force
 	delete(sub.parked, name)
 }
 
@@ -155,23 +158,51 @@ func (sub *subscription) busy() bool {
 // take returns what is to be compared in the order of the names, in buf if there is room. names are what
 // a wildcard stands for. What is noted of a name stays for [subscription.forced].
 func (sub *subscription) take(names, buf []string) []string {
-	if !sub.all {
-		todo := slices.AppendSeq(buf, maps.Keys(sub.dirty))
-		slices.Sort(todo)
-		return todo
+	if sub.all {
+		sub.all = false
+		sub.unpark()
+		return merge(names, sub.beyond(names))
 	}
-	sub.all = false
-	sub.unpark()
-	if len(sub.dirty)+len(sub.named)+len(sub.held.entries) == 0 {
-		return names
+	for name := range sub.dirty {
+		buf = append(buf, name)
 	}
-	todo := make([]string, 0, len(sub.dirty)+len(sub.named)+len(sub.held.entries)+len(names))
-	todo = slices.AppendSeq(todo, maps.Keys(sub.dirty))
-	todo = slices.AppendSeq(todo, maps.Keys(sub.named))
-	todo = slices.AppendSeq(todo, maps.Keys(sub.held.entries))
-	todo = append(todo, names...)
-	slices.Sort(todo)
-	return slices.Compact(todo)
+	slices.Sort(buf)
+	return buf
+}
+
+// beyond returns the names of which anything is noted and that are not among the sorted ones.
+func (sub *subscription) beyond(names []string) []string {
+	rest := make([]string, 0, len(sub.named))
+	for name := range sub.named {
+		rest = append(rest, name)
+	}
+	for name := range sub.held.entries {
+		if _, named := sub.named[name]; !named {
+			rest = append(rest, name)
+		}
+	}
+	for name := range sub.dirty {
+		rest = append(rest, name)
+	}
+	slices.Sort(rest)
+	return slices.DeleteFunc(slices.Compact(rest), func(name string) bool {
+		_, ok := slices.BinarySearch(names, name)
+		return ok
+	})
+}
+
+// merge returns the union of two sorted lists that have nothing in common.
+func merge(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	out := append(make([]string, 0, len(a)+len(b)), a...)
+	out = append(out, b...)
+	slices.Sort(out)
+	return out
 }
 
 // forced takes the note of a name away, and reports whether it is to be sent even if unchanged.

@@ -35,7 +35,7 @@ func (s *Session) Turn(now time.Time, o Offer) ([]Response, time.Time) {
 	for _, sub := range s.subs {
 		t.update(sub)
 	}
-	for _, sub := range slices.Backward(s.subs) {
+	for _, sub := range slices.Backward(s.subs[:]) {
 		t.remove(sub)
 	}
 	t.wakeAt(s.Deadline())
@@ -109,8 +109,8 @@ func (t *turn) part(sub *subscription, name string, b *batch) {
 }
 
 // ordered reports whether updates of this stream wait for each other: only where the client leaves
-// the choice of clusters to us.
-func (s *Session) ordered() bool { return s.subs[clusterType.rank].wildcard }
+// the choice of clusters to us, and has all types on it.
+func (s *Session) ordered() bool { return s.cfg.Only == nil && s.subs[clusterType.rank].wildcard }
 
 // remove takes away what nothing uses any more.
 func (t *turn) remove(sub *subscription) {
