@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,45 +26,76 @@ type Endpoint struct {
 // EndpointSet is the endpoints of a target, in an order that depends on their content only.
 type EndpointSet struct {
 	Endpoints []Endpoint
-	// Skipped says which instances are left out although they match, and why.
+	// Skipped says which instances are left out although they match, and why: the first few of them,
+	// and how many more there are.
 	Skipped []string
 }
+
+// Equal reports whether two sets have the same content.
+func (s EndpointSet) Equal(other EndpointSet) bool {
+	return slices.Equal(s.Endpoints, other.Endpoints) && slices.Equal(s.Skipped, other.Skipped)
+}
+
+// maxSkipped is how many instances of a set are told of that are left out.
+const maxSkipped = 10
 
 // make selects and judges the instances of the topic.
 func (k EndpointSetKey) make(r *facts.Reader) EndpointSet {
 	instances, _ := r.Instances(k.Topic)
-	keep, err := filter(k.Filter)
-	if err != nil {
-		return EndpointSet{Skipped: []string{err.Error()}}
+	if k.Filter != "" {
+		keep, err := filter(k.Filter)
+		if err != nil {
+			return EndpointSet{Skipped: []string{err.Error()}}
+		}
+		instances = selected(instances, keep)
 	}
 	var set EndpointSet
+	skipped := 0
+	list := make([]Endpoint, 0, len(instances))
 	for _, in := range instances {
-		if !keep(in) {
-			continue
-		}
 		address, port := dial(in, k.WAN)
-		if _, err := netip.ParseAddr(address); err != nil || port <= 0 || port > 65535 {
-			set.Skipped = append(set.Skipped, fmt.Sprintf(
-				"%s on %s: %q is not an IP address and port that Envoy can dial",
-				in.Service.ID, in.Node.Node, fmt.Sprintf("%s:%d", address, port)))
+		if !dialable(address, port) {
+			if skipped++; skipped <= maxSkipped {
+				set.Skipped = append(set.Skipped, fmt.Sprintf(
+					"%s on %s: %q is not an IP address and port that Envoy can dial",
+					in.Service.ID, in.Node.Node, fmt.Sprintf("%s:%d", address, port)))
+			}
 			continue
 		}
-		health, weight := Judge(in, k.OnlyPassing)
-		e := Endpoint{Address: address, Port: uint32(port), Health: health, Weight: weight}
+		e := Endpoint{Address: address, Port: uint32(port)}
+		e.Health, e.Weight = Judge(in, k.OnlyPassing)
 		if l := locality(in); l != nil {
 			e.Region, e.Zone = l.Region, l.Zone
 		}
-		set.Endpoints = append(set.Endpoints, e)
+		list = append(list, e)
 	}
-	set.Endpoints = distinct(set.Endpoints)
+	if skipped > maxSkipped {
+		set.Skipped = append(set.Skipped, fmt.Sprintf("%d more", skipped-maxSkipped))
+	}
+	set.Endpoints = distinct(list)
 	return set
+}
+
+// selected returns those of the instances that are to be kept.
+func selected(instances []*facts.Instance, keep func(*facts.Instance) bool) []*facts.Instance {
+	list := make([]*facts.Instance, 0, len(instances))
+	for _, in := range instances {
+		if keep(in) {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// dialable reports whether Envoy takes the address. One with a zone, such as fe80::1%eth0, means
+// something on one machine only, and Envoy would refuse all of the set because of it.
+func dialable(address string, port int) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && ip.Zone() == "" && port > 0 && port <= 65535
 }
 
 // filter compiles a subset's filter. An instance on which it cannot be evaluated does not match.
 func filter(expression string) (func(*facts.Instance) bool, error) {
-	if expression == "" {
-		return func(*facts.Instance) bool { return true }, nil
-	}
 	eval, err := bexpr.CreateEvaluator(expression)
 	if err != nil {
 		return nil, fmt.Errorf("filter %q: %w", expression, err)
@@ -101,15 +133,50 @@ func locality(in *facts.Instance) *facts.Locality {
 
 // distinct orders endpoints and keeps one of each address: clients refuse a set that names an address
 // twice. Of several the healthy one wins.
-func distinct(endpoints []Endpoint) []Endpoint {
-	slices.SortFunc(endpoints, func(a, b Endpoint) int {
-		return cmp.Or(
-			cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port),
-			cmp.Compare(a.Health, b.Health), cmp.Compare(b.Weight, a.Weight),
-			cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone),
-		)
+func distinct(list []Endpoint) []Endpoint {
+	if len(list) == 0 {
+		return nil
+	}
+	order := make([]rank, len(list))
+	for i := range list {
+		order[i] = newRank(list[i].Address, i)
+	}
+	slices.SortFunc(order, func(a, b rank) int {
+		switch {
+		case a.high != b.high:
+			return cmp.Compare(a.high, b.high)
+		case a.low != b.low:
+			return cmp.Compare(a.low, b.low)
+		}
+		return compareEndpoints(&list[a.at], &list[b.at])
 	})
-	return slices.CompactFunc(endpoints, func(a, b Endpoint) bool {
-		return a.Address == b.Address && a.Port == b.Port
-	})
+	out := make([]Endpoint, 0, len(list))
+	for _, r := range order {
+		e := &list[r.at]
+		if n := len(out); n == 0 || out[n-1].Address != e.Address || out[n-1].Port != e.Port {
+			out = append(out, *e)
+		}
+	}
+	return out
+}
+
+func compareEndpoints(a, b *Endpoint) int {
+	return cmp.Or(
+		cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port),
+		cmp.Compare(a.Health, b.Health), cmp.Compare(b.Weight, a.Weight),
+		cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone),
+	)
+}
+
+// rank is the beginning of an address as two numbers, which are in the order of the texts and compare
+// far faster. Of an IPv4 address they are the whole.
+type rank struct {
+	high, low uint64
+	at        int
+}
+
+func newRank(address string, at int) rank {
+	var first [16]byte
+	copy(first[:], address)
+	return rank{binary.BigEndian.Uint64(first[:8]), binary.BigEndian.Uint64(first[8:]), at}
 }
