@@ -20,7 +20,7 @@ type layer struct {
 func layers() []layer {
 	data := []string{"chain", "internal/facts"}
 	products := append(slices.Clone(data), "snapshot")
-	server := append(slices.Clone(products), "xds/envoy", "xds/session", "internal/bootstrap")
+	server := append(slices.Clone(products), "xds/envoy", "xds/session", "internal/bootstrap", "internal/identity")
 	return []layer{
 		{"chain", nil, "the compiler is a library on its own"},
 		{"chain/explain", []string{"chain"}, "an explanation is made of a chain and its entries, by the same rule as the chain"},
@@ -30,7 +30,8 @@ func layers() []layer {
 		{"internal/proto/subscribe", nil, "generated code is a protocol and nothing else"},
 		{"internal/support", []string{"chain"}, "what becomes of a field is known by its type alone"},
 		{"internal/filesource", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
-		{"consulwatch", append(slices.Clone(data), "internal/entry", "internal/proto/subscribe"), "a source writes facts; it meets products only through them"},
+		{"internal/identity", []string{"internal/facts"}, "what a token may read is a fact; who serves it, and whom it asks, is not its affair"},
+		{"consulwatch", append(slices.Clone(data), "internal/entry", "internal/identity", "internal/proto/subscribe"), "a source writes facts; it meets products only through them"},
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
 		{"xds/envoy", append(slices.Clone(products), "xds/session"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
