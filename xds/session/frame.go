@@ -1,6 +1,10 @@
 package session
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
 
 // Field numbers of the discovery messages. The resources have the same one in both forms, and it is
 // also that of the Any within a wrapped resource: one run of bytes serves all three.
@@ -19,6 +23,10 @@ const (
 	resourceVersion protowire.Number = 1
 	resourceAny     protowire.Number = 2
 	resourceName    protowire.Number = 3
+	resourceTTL     protowire.Number = 6
+
+	durationSeconds protowire.Number = 1
+	durationNanos   protowire.Number = 2
 
 	anyTypeURL protowire.Number = 1
 	anyValue   protowire.Number = 2
@@ -28,8 +36,9 @@ const (
 type frame struct {
 	// delta is the field as the incremental form has it: a wrapped resource, its Any last.
 	delta []byte
-	// any is where in it the field begins as the state of the world has it.
-	any int
+	// inner is where in it the wrapped resource begins, and any where the field begins as the state of
+	// the world has it.
+	inner, any int
 }
 
 func newFrame(t *Type, name, version string, body []byte) frame {
@@ -37,9 +46,10 @@ func newFrame(t *Type, name, version string, body []byte) frame {
 	wrapped := textSize(resourceName, name) + textSize(resourceVersion, version) + fieldSize(resourceAny, packed)
 	b := make([]byte, 0, fieldSize(responseItem, wrapped))
 	b = appendHead(b, responseItem, wrapped)
+	f := frame{inner: len(b)}
 	b = appendText(b, resourceName, name)
 	b = appendText(b, resourceVersion, version)
-	f := frame{any: len(b)}
+	f.any = len(b)
 	b = appendHead(b, resourceAny, packed)
 	b = appendText(b, anyTypeURL, t.URL)
 	b = appendHead(b, anyValue, len(body))
@@ -56,6 +66,47 @@ func (f frame) in(form Form) []byte {
 		return f.delta
 	}
 	return f.delta[f.any:]
+}
+
+// wrapped returns the serialized Resource message, without a TTL.
+func (f frame) wrapped() []byte { return f.delta[f.inner:] }
+
+// wrapperURL is the type of a resource that is wrapped in the state of the world.
+const wrapperURL = "type.googleapis.com/envoy.service.discovery.v3.Resource"
+
+// lead returns what precedes the wrapped resource to make it a field of a response with a TTL.
+func (f frame) lead(form Form, ttl time.Duration) []byte {
+	lease := appendTTL(nil, ttl)
+	return append(appendWrapper(nil, form, len(lease)+len(f.wrapped())), lease...)
+}
+
+// heartbeat returns the field of a response that begins a TTL anew.
+func heartbeat(form Form, name, version string, ttl time.Duration) []byte {
+	beat := appendTTL(appendText(appendText(nil, resourceName, name), resourceVersion, version), ttl)
+	return append(appendWrapper(nil, form, len(beat)), beat...)
+}
+
+// appendWrapper begins the field of a response that holds a Resource message of n bytes.
+func appendWrapper(b []byte, form Form, n int) []byte {
+	if form == Delta {
+		return appendHead(b, responseItem, n)
+	}
+	b = appendHead(b, responseItem, textSize(anyTypeURL, wrapperURL)+fieldSize(anyValue, n))
+	b = appendText(b, anyTypeURL, wrapperURL)
+	return appendHead(b, anyValue, n)
+}
+
+func appendTTL(b []byte, ttl time.Duration) []byte {
+	var d []byte
+	d = appendNumber(d, durationSeconds, uint64(ttl/time.Second))
+	if nanos := ttl % time.Second; nanos > 0 {
+		d = appendNumber(d, durationNanos, uint64(nanos))
+	}
+	return append(appendHead(b, resourceTTL, len(d)), d...)
+}
+
+func appendNumber(b []byte, num protowire.Number, n uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), n)
 }
 
 // fieldSize is the size of a field with a value of n bytes.

@@ -82,6 +82,7 @@ func (t *turn) judgePresent(sub *subscription, r *Resource, force bool) (verdict
 		if force {
 			return send, r
 		}
+		t.resume(sub, r)
 		sub.held.share(r)
 		sub.adopt(r.Name)
 		return nothing, nil

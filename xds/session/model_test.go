@@ -232,7 +232,7 @@ func (m *model) turn() {
 	}
 	for i := range responses {
 		sameAsMessage(m.t, m.peer.form, &responses[i])
-		msg := encode(m.peer.form, &responses[i], m.now)
+		msg := receive(m.peer.form, &responses[i], m.now)
 		m.note("%s: %v -%v", msg.typ, msg.contents, msg.removed)
 		m.check(msg, responses[i].Overdue)
 		m.flights[msg.typ.Name] = msg

@@ -64,6 +64,7 @@ func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 			sub.mark(r.Name, false)
 		}
 		sub.held.doubt(r.Name)
+		sub.hurry(r.Name, now)
 	}
 	for _, name := range f.gone {
 		switch {
@@ -73,6 +74,10 @@ func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 		default:
 			sub.mark(name, true)
 		}
+	}
+	for _, r := range f.beats { // it may have dropped them before
+		sub.held.doubt(r.Name)
+		sub.mark(r.Name, false)
 	}
 	sub.record.refused(f, now, refusal, suspects)
 }

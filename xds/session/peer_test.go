@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -15,30 +14,6 @@ import (
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
-// content is what a body says, as [offer.put] wrote it.
-type content struct {
-	name, version string
-	refs          []string
-	absent        bool // an empty assignment, or removed by delta
-}
-
-func contentOf(body []byte) content {
-	if body[0] == 0x0a { // cluster_name, length-delimited
-		return content{name: string(body[2:]), absent: true}
-	}
-	key, rest, _ := strings.Cut(string(body), "=")
-	version, refs, _ := strings.Cut(rest, ">")
-	_, name, _ := strings.Cut(key, "/")
-	c := content{name: name, version: version}
-	if refs != "" {
-		c.refs = strings.Split(refs, ",")
-	}
-	return c
-}
-
-// bad content is refused by every client, good content by none.
-func (c content) bad() bool { return strings.HasSuffix(c.version, "!") }
-
 // message is one response on the wire, in the terms of both forms.
 type message struct {
 	typ            *session.Type
@@ -48,18 +23,9 @@ type message struct {
 	sentAt         time.Time
 }
 
-func encode(form session.Form, r *session.Response, now time.Time) *message {
+func receive(form session.Form, r *session.Response, now time.Time) *message {
 	m := &message{typ: r.Type, nonce: r.Nonce, version: r.Version, sentAt: now}
-	if form == session.SotW {
-		for _, res := range r.SotW().GetResources() {
-			m.contents = append(m.contents, contentOf(res.GetValue()))
-		}
-		return m
-	}
-	for _, res := range r.Delta().GetResources() {
-		m.contents = append(m.contents, contentOf(res.GetResource().GetValue()))
-	}
-	m.removed = r.Removed
+	m.contents, m.removed = read(form, r)
 	return m
 }
 

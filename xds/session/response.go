@@ -1,10 +1,7 @@
 package session
 
 import (
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // Response is one message to the client. It does not change.
@@ -18,20 +15,31 @@ type Response struct {
 	Resources []*Resource
 	// Removed (delta) are names that do not exist, or not any more; sorted.
 	Removed []string
+	// Heartbeats are resources whose TTL begins anew, and of which nothing else is sent; sorted by
+	// name, and none of them among Resources.
+	Heartbeats []*Resource
 	// Overdue is how many of the resources go before the client accepted the clusters they refer
 	// to, because it took too long.
 	Overdue int
 
 	form         Form
+	leases       bool // the client takes TTLs
 	controlPlane string
 }
 
 // Chunks returns the serialized message of the stream's form in pieces: the bytes of the resources,
-// which are shared with all other streams and not to be written to, and a tail of this message's own.
+// which are shared with all other streams and not to be written to, and a few of this message's own.
 func (r *Response) Chunks() [][]byte {
 	chunks := make([][]byte, 0, len(r.Resources)+1)
 	for _, res := range r.Resources {
-		chunks = append(chunks, res.frame.in(r.form))
+		if r.leases && res.TTL > 0 {
+			chunks = append(chunks, res.frame.lead(r.form, res.TTL), res.frame.wrapped())
+		} else {
+			chunks = append(chunks, res.frame.in(r.form))
+		}
+	}
+	for _, res := range r.Heartbeats {
+		chunks = append(chunks, heartbeat(r.form, res.Name, r.beatVersion(res), res.TTL))
 	}
 	return append(chunks, r.tail())
 }
@@ -40,9 +48,25 @@ func (r *Response) Chunks() [][]byte {
 func (r *Response) Bytes() int {
 	n := r.tailSize()
 	for _, res := range r.Resources {
-		n += len(res.frame.in(r.form))
+		if r.leases && res.TTL > 0 {
+			n += len(res.frame.lead(r.form, res.TTL)) + len(res.frame.wrapped())
+		} else {
+			n += len(res.frame.in(r.form))
+		}
+	}
+	for _, res := range r.Heartbeats {
+		n += len(heartbeat(r.form, res.Name, r.beatVersion(res), res.TTL))
 	}
 	return n
+}
+
+// beatVersion is what a client compares a heartbeat by: in the state of the world it knows no version
+// but that of a whole response.
+func (r *Response) beatVersion(res *Resource) string {
+	if r.form == Delta {
+		return res.Version
+	}
+	return r.Version
 }
 
 // tail is all of the message but its resources.
@@ -81,37 +105,4 @@ func (r *Response) tailSize() int {
 		n += fieldSize(r.controlPlaneField(), m)
 	}
 	return n
-}
-
-// SotW returns the response as a state-of-the-world message. Bodies are shared, not copied.
-func (r *Response) SotW() *discoveryv3.DiscoveryResponse {
-	m := &discoveryv3.DiscoveryResponse{
-		VersionInfo: r.Version, TypeUrl: r.Type.URL, Nonce: r.Nonce, ControlPlane: r.identifier(),
-		Resources: make([]*anypb.Any, 0, len(r.Resources)),
-	}
-	for _, res := range r.Resources {
-		m.Resources = append(m.Resources, &anypb.Any{TypeUrl: r.Type.URL, Value: res.Body})
-	}
-	return m
-}
-
-// Delta returns the response as a delta message. Bodies are shared, not copied.
-func (r *Response) Delta() *discoveryv3.DeltaDiscoveryResponse {
-	m := &discoveryv3.DeltaDiscoveryResponse{
-		SystemVersionInfo: r.Version, TypeUrl: r.Type.URL, Nonce: r.Nonce, ControlPlane: r.identifier(),
-		Resources: make([]*discoveryv3.Resource, 0, len(r.Resources)), RemovedResources: r.Removed,
-	}
-	for _, res := range r.Resources {
-		m.Resources = append(m.Resources, &discoveryv3.Resource{
-			Name: res.Name, Version: res.Version, Resource: &anypb.Any{TypeUrl: r.Type.URL, Value: res.Body},
-		})
-	}
-	return m
-}
-
-func (r *Response) identifier() *corev3.ControlPlane {
-	if r.controlPlane == "" {
-		return nil
-	}
-	return &corev3.ControlPlane{Identifier: r.controlPlane}
 }

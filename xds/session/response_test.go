@@ -8,6 +8,7 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/catenary-mesh/catenary/xds/session"
 )
@@ -23,11 +24,31 @@ func sameAsMessage(t *testing.T, form session.Form, r *session.Response) {
 	if err := proto.Unmarshal(raw, got); err != nil {
 		t.Fatalf("%s: %v in %x", r.Type, err, raw)
 	}
+	canonical(t, got)
+	canonical(t, want)
 	if !proto.Equal(got, want) {
 		t.Fatalf("%s: the pieces are\n%v\nwant\n%v", r.Type, got, want)
 	}
 	if r.Bytes() != len(raw) {
 		t.Fatalf("%s: %d bytes announced, %d made", r.Type, r.Bytes(), len(raw))
+	}
+}
+
+// canonical encodes wrapped resources anew: fields may come in any order.
+func canonical(t *testing.T, m proto.Message) {
+	t.Helper()
+	sotw, _ := m.(*discoveryv3.DiscoveryResponse)
+	for _, a := range sotw.GetResources() {
+		wrapped := &discoveryv3.Resource{}
+		if !a.MessageIs(wrapped) {
+			continue
+		}
+		if err := a.UnmarshalTo(wrapped); err != nil {
+			t.Fatal(err)
+		}
+		if err := anypb.MarshalFrom(a, wrapped, proto.MarshalOptions{Deterministic: true}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

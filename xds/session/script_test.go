@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
@@ -26,12 +28,14 @@ import (
 //	late TYPE [NAME...]             like ask, with a nonce that is not the last one
 //	ack TYPE, nack TYPE TEXT        answer the last response, in SotW with the same list
 //	late-ack TYPE, late-nack TYPE   answer with a nonce that is not the last one
+//	features NAME...                of the node in the next message
 //	pass 1s                         time passes
 //	wake 1s                         the last turn wanted to be called again after that long ("none")
 //	status TYPE STATE               of the type
 //
 // Responses read "cluster a=1 b=2" (SotW; "a=" is an empty assignment) or "cluster +a=1 -b" (delta),
-// and "cluster nothing" when they are empty; "overdue" marks what did not wait any longer.
+// with "a=1~10s" for a TTL and "~a" (SotW) or "~a=1" (delta) for a heartbeat, and "cluster nothing" when they are empty;
+// "overdue" marks what did not wait any longer.
 type script struct {
 	t     *testing.T
 	form  session.Form
@@ -43,6 +47,9 @@ type script struct {
 	asked map[string][]string // SotW
 	nonce map[string]string
 	info  map[string]string
+	node  *corev3.Node // of the next message
+	// untyped: requests do not name their type.
+	untyped bool
 }
 
 func newScript(t *testing.T, form session.Form) *script {
@@ -189,8 +196,16 @@ func (sc *script) world(verb string, args []string) bool {
 
 // client sends what the client says.
 func (sc *script) client(verb string, args []string) bool {
+	if verb == "features" {
+		sc.node = &corev3.Node{ClientFeatures: args}
+		return true
+	}
 	typ, names := args[0], args[1:]
-	req := &session.Request{TypeURL: typeOf(typ).URL, Nonce: sc.nonce[typ], Version: sc.info[typ]}
+	req := &session.Request{Node: sc.node, TypeURL: typeOf(typ).URL, Nonce: sc.nonce[typ], Version: sc.info[typ]}
+	sc.node = nil
+	if sc.untyped {
+		req.TypeURL = ""
+	}
 	if strings.HasPrefix(verb, "late") {
 		req.Nonce = "late"
 	}
@@ -250,13 +265,25 @@ func (sc *script) receive(r *session.Response) {
 	if sc.form == session.Delta {
 		plus = "+"
 	}
-	for _, res := range r.Resources {
-		line += fmt.Sprintf(" %s%s=%s", plus, res.Name, res.Version)
+	sameAsMessage(sc.t, sc.form, r)
+	contents, removed := read(sc.form, r)
+	for _, c := range contents {
+		switch {
+		case c.beat && sc.form == session.SotW && c.version == r.Version: // of the whole response
+			line += " ~" + c.name
+		case c.beat:
+			line += fmt.Sprintf(" ~%s=%s", c.name, c.version)
+		default:
+			line += fmt.Sprintf(" %s%s=%s", plus, c.name, c.version)
+		}
+		if c.ttl > 0 && !c.beat {
+			line += "~" + c.ttl.String()
+		}
 	}
-	for _, name := range r.Removed {
+	for _, name := range removed {
 		line += " -" + name
 	}
-	if len(r.Resources)+len(r.Removed) == 0 {
+	if len(contents)+len(removed) == 0 {
 		line += " nothing"
 	}
 	if r.Overdue > 0 {
@@ -287,16 +314,21 @@ func newOffer() *offer {
 	return &offer{resources: map[string]*session.Resource{}, unknown: map[string]bool{}}
 }
 
-// put takes TYPE/NAME=VERSION[>REF,REF].
+// put takes TYPE/NAME=VERSION[~TTL][>REF,REF].
 func (o *offer) put(text string) {
 	key, rest, _ := strings.Cut(text, "=")
-	version, refs, _ := strings.Cut(rest, ">")
+	rest, refs, _ := strings.Cut(rest, ">")
+	version, ttl, _ := strings.Cut(rest, "~")
 	typ, name, _ := strings.Cut(key, "/")
 	var to []string
 	if refs != "" {
 		to = strings.Split(refs, ",")
 	}
-	o.resources[key] = session.NewVersion(typeOf(typ), name, version, []byte(text), to)
+	r := session.NewVersion(typeOf(typ), name, version, []byte(text), to)
+	if d, err := time.ParseDuration(ttl); err == nil {
+		r.Keep(d)
+	}
+	o.resources[key] = r
 	delete(o.unknown, key)
 }
 

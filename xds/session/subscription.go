@@ -25,6 +25,7 @@ type subscription struct {
 	all     bool                 // everything is to be compared
 	dirty   map[string]bool      // to be compared in the next turn that can send
 	parked  map[string]bool      // unknown, or gone while the offer is incomplete
+	leases  map[string]lease     // what must be renewed
 	leaving map[string]time.Time // to be removed, at the latest at that time
 	retries []string             // rejected names to be sent once more, alone
 	answer  bool                 // a wildcard is to be answered even by an empty response
@@ -42,11 +43,13 @@ type subscription struct {
 type batch struct {
 	puts []*Resource
 	gone []string
+	// beats are resources of which the client hears only that they are still there.
+	beats []*Resource
 	// overdue is how many of the puts no longer wait for their clusters.
 	overdue int
 }
 
-func (b *batch) empty() bool { return len(b.puts) == 0 && len(b.gone) == 0 }
+func (b *batch) empty() bool { return len(b.puts)+len(b.gone)+len(b.beats) == 0 }
 
 // markAll has all of the batch compared again.
 func (b *batch) markAll(sub *subscription) {
@@ -71,6 +74,12 @@ func (f *flight) put(name string) *Resource {
 		return nil
 	}
 	return f.batch.put(name)
+}
+
+// has reports whether the batch says anything of a name.
+func (b *batch) has(name string) bool {
+	_, gone := slices.BinarySearch(b.gone, name)
+	return gone || b.put(name) != nil
 }
 
 // put returns what the batch has of a name, or nil.
@@ -147,7 +156,8 @@ func (sub *subscription) forget(name string) {
 
 // due reports whether a turn may have something to send.
 func (sub *subscription) due() bool {
-	return sub.flight == nil && (sub.all || sub.answer || len(sub.dirty) > 0 || len(sub.retries) > 0 || len(sub.leaving) > 0)
+	return sub.flight == nil && (sub.all || sub.answer ||
+		len(sub.dirty)+len(sub.retries)+len(sub.leaving)+len(sub.leases) > 0)
 }
 
 // busy reports whether updates of the type are still on their way to the client.

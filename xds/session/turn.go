@@ -83,6 +83,7 @@ func (t *turn) update(sub *subscription) {
 		}
 	}
 	sub.tidy(len(todo))
+	t.renew(sub, &b)
 	if sub.hold && waiting {
 		b.markAll(sub)
 		return
@@ -183,10 +184,16 @@ func (t *turn) send(sub *subscription, b *batch) {
 	sub.claim, sub.answer, sub.hold = "", false, false
 	if claim == f.version {
 		sub.accept(b)
+		for _, r := range b.puts {
+			t.resume(sub, r)
+		}
 		sub.record.versionAcked = claim
 		return
 	}
-	r := Response{Type: sub.t, Version: f.version, Overdue: b.overdue, form: t.s.cfg.Form, controlPlane: t.s.cfg.ControlPlane}
+	r := Response{
+		Type: sub.t, Version: f.version, Heartbeats: b.beats, Overdue: b.overdue,
+		form: t.s.cfg.Form, leases: t.s.client.leases, controlPlane: t.s.cfg.ControlPlane,
+	}
 	switch {
 	case t.s.cfg.Form == Delta:
 		r.Resources, r.Removed = b.puts, b.gone
@@ -194,7 +201,7 @@ func (t *turn) send(sub *subscription, b *batch) {
 		r.Resources = sub.world(b)
 	default:
 		r.Resources = sub.partial(b)
-		if len(r.Resources) == 0 {
+		if len(r.Resources)+len(r.Heartbeats) == 0 {
 			sub.accept(b)
 			return
 		}
@@ -203,6 +210,8 @@ func (t *turn) send(sub *subscription, b *batch) {
 	r.Nonce = strconv.FormatUint(t.s.nonces, 10)
 	sub.flight, sub.nonce = f, r.Nonce
 	sub.record.sent(f, len(r.Resources))
+	t.let(sub, r.Resources)
+	t.let(sub, r.Heartbeats)
 	t.out = append(t.out, r)
 	if sub.t == clusterType {
 		t.s.warm(b.puts)
