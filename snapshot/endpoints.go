@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/hashicorp/go-bexpr"
-
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
@@ -77,7 +75,7 @@ func (k EndpointSetKey) make(r *facts.Reader) EndpointSet {
 }
 
 // selected returns those of the instances that are to be kept.
-func selected(instances []*facts.Instance, keep func(*facts.Instance) bool) []*facts.Instance {
+func selected(instances []*facts.Instance, keep matcher) []*facts.Instance {
 	list := make([]*facts.Instance, 0, len(instances))
 	for _, in := range instances {
 		if keep(in) {
@@ -92,18 +90,6 @@ func selected(instances []*facts.Instance, keep func(*facts.Instance) bool) []*f
 func dialable(address string, port int) bool {
 	ip, err := netip.ParseAddr(address)
 	return err == nil && ip.Zone() == "" && port > 0 && port <= 65535
-}
-
-// filter compiles a subset's filter. An instance on which it cannot be evaluated does not match.
-func filter(expression string) (func(*facts.Instance) bool, error) {
-	eval, err := bexpr.CreateEvaluator(expression)
-	if err != nil {
-		return nil, fmt.Errorf("filter %q: %w", expression, err)
-	}
-	return func(in *facts.Instance) bool {
-		ok, err := eval.Evaluate(*in)
-		return err == nil && ok
-	}, nil
 }
 
 // dial is the address to reach an instance by: its own, else its node's; from another datacenter the
