@@ -19,6 +19,11 @@ type Config struct {
 	// Datacenter is the datacenter whose services are always followed; empty means the agent's own,
 	// which is asked for.
 	Datacenter string
+	// Servers are the RPC ports of Consul's servers, host:port, to get events from; none means that the
+	// agent is asked for them.
+	Servers []string
+	// Follow is how topics are followed that have events; empty means [FollowAuto].
+	Follow Follow
 	// Logger gets what an operator should know; nil means no log.
 	Logger hclog.Logger
 	// Metrics gets every query; nil means none.
@@ -27,11 +32,26 @@ type Config struct {
 	Limits Limits
 }
 
+// Follow is how topics are followed that have events. Others are always followed by queries.
+type Follow string
+
+// The ways to follow a topic.
+const (
+	// FollowAuto takes events where they can be had, and queries while they cannot.
+	FollowAuto Follow = "auto"
+	// FollowStream takes events only.
+	FollowStream Follow = "stream"
+	// FollowPoll takes queries only.
+	FollowPoll Follow = "poll"
+)
+
 // Metrics is told of the queries to Consul. It must be safe for concurrent use.
 type Metrics interface {
 	// Query tells of one finished query for a topic of this kind; result is one of [ResultChanged],
 	// [ResultUnchanged] and [ResultFailed].
 	Query(kind facts.TopicKind, result string, took time.Duration)
+	// Event tells of an event for a topic of this kind that was applied, and whether it changed a fact.
+	Event(kind facts.TopicKind, changed bool)
 }
 
 // What became of a query.
@@ -87,3 +107,5 @@ func (l Limits) withDefaults() Limits {
 type noMetrics struct{}
 
 func (noMetrics) Query(facts.TopicKind, string, time.Duration) {}
+
+func (noMetrics) Event(facts.TopicKind, bool) {}

@@ -16,13 +16,18 @@ import (
 func TestConformsToTheSuiteOfSources(t *testing.T) {
 	t.Parallel()
 	c := testenv.StartConsul(t)
-	factstest.Run(t, func(*testing.T) factstest.Harness { return &harness{consul: c, store: facts.New()} })
+	for _, how := range []Follow{FollowStream, FollowPoll} {
+		t.Run(string(how), func(t *testing.T) {
+			factstest.Run(t, func(*testing.T) factstest.Harness { return &harness{consul: c, store: facts.New(), follow: how} })
+		})
+	}
 }
 
 // harness is a source on a Consul that several harnesses share.
 type harness struct {
 	consul *testenv.Consul
 	store  *facts.Store
+	follow Follow
 }
 
 func (h *harness) Store() *facts.Store { return h.store }
@@ -33,7 +38,7 @@ func (h *harness) Datacenter() string { return h.consul.Datacenter() }
 func (h *harness) Start(t testing.TB) {
 	t.Helper()
 	cfg := with(h.consul, "")
-	cfg.Limits = impatient()
+	cfg.Limits, cfg.Follow = impatient(), h.follow
 	source, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func newFake() *fake {
 }
 
 func (f *fake) config() Config {
-	return Config{API: &api.Config{Address: f.server.URL}, Datacenter: "dc1"}
+	return Config{API: &api.Config{Address: f.server.URL}, Datacenter: "dc1", Follow: FollowPoll}
 }
 
 // set changes what a path answers.

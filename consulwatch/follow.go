@@ -12,8 +12,7 @@ import (
 )
 
 // A follower follows one topic until ctx ends: it commits what Consul says of it and records
-// failures. Blocking queries are the only way now; Consul's event streams are to be another, which
-// falls back to this one.
+// failures.
 type follower func(ctx context.Context, to *sink)
 
 // shortestWait keeps a wait from being rounded to none, which Consul takes for its default.

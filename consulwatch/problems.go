@@ -27,7 +27,8 @@ func (s *Source) Problems() []chain.Problem {
 }
 
 // OldestAnswer returns how long ago Consul last answered for the topic that has been without an answer
-// for longest. A query that waits for a change is without one for up to [Limits.Wait] and a sixteenth.
+// for longest. A query that waits for a change is without one for up to [Limits.Wait] and a sixteenth;
+// a topic followed by events does not count, since its connection shows signs of life.
 func (s *Source) OldestAnswer() time.Duration {
 	var oldest time.Duration
 	for _, status := range s.Status() {
@@ -35,7 +36,7 @@ func (s *Source) OldestAnswer() time.Duration {
 		if age < 0 {
 			age = status.Followed
 		}
-		if !status.Lingering {
+		if !status.Lingering && status.Mode != ModeStreaming {
 			oldest = max(oldest, age)
 		}
 	}

@@ -156,7 +156,7 @@ func explainStatus(q query, status api.StatusError) *failure {
 	switch {
 	case status.Code == http.StatusForbidden && strings.Contains(body, "ACL not found"):
 		f.server, f.again = true, true // a new token may not have reached all servers yet
-		f.text = "Consul answered 403 (ACL not found): the token does not exist, or not any more: give a valid one in CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE"
+		f.text = noSuchToken
 	case status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized:
 		f.text = said + ": the token needs " + neededRights
 	case status.Code == http.StatusTooManyRequests:
@@ -188,3 +188,6 @@ func rootCause(err error) string {
 	}
 	return err.Error()
 }
+
+// noSuchToken says what is wrong with a token that Consul does not know, however it said so.
+const noSuchToken = "Consul answered 403 (ACL not found): the token does not exist, or not any more: give a valid one in CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE"

@@ -27,6 +27,11 @@ type sink struct {
 
 // commit decodes an answer and commits it as a reading. The error is a failure to decode it.
 func (k *sink) commit(a answer, r facts.Reading) (facts.Outcome, error) {
+	return k.commitSince(a, r, nil)
+}
+
+// commitSince is commit, together with what happened since the answer was made.
+func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Outcome, error) {
 	d, err := k.decode(a)
 	if err != nil {
 		return facts.Outcome{}, err
@@ -34,6 +39,7 @@ func (k *sink) commit(a answer, r facts.Reading) (facts.Outcome, error) {
 	var out facts.Outcome
 	k.store.Commit(func(tx *facts.Tx) {
 		out = d.put(tx, r)
+		apply(tx, k.topic, since)
 		if d.broken != "" {
 			tx.Fail(k.topic, d.broken)
 		}

@@ -2,11 +2,13 @@ package consulwatch
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
@@ -18,12 +20,16 @@ type Source struct {
 	transport  *transport
 	address    string
 	datacenter string // as configured
+	streams    bool   // events are wanted
+	own        *api.Config
 	limits     Limits
 	log        hclog.Logger
 	metrics    Metrics
 	rights     *rights
 	slots      *slots
 	follow     follower
+	link       *link
+	confirms   *semaphore.Weighted // bounds the readings that resolve doubts
 
 	recovered signal // Consul answers again
 	restored  signal // Consul may have been restored: read everything again
@@ -34,6 +40,7 @@ type Source struct {
 	away      map[facts.Topic]struct{} // for which topics Consul does not answer
 	back      bool                     // it has answered one since it was away
 	restore   time.Time                // when restored was last given
+	polls     map[facts.Topic]string   // which topics are followed by queries for want of events, and why
 	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
 	waiting   string                   // why a question about the wiring is not answered
 }
@@ -58,6 +65,7 @@ func New(cfg Config) (*Source, error) {
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
+		polls: map[facts.Topic]string{},
 	}
 	if s.log == nil {
 		s.log = hclog.NewNullLogger()
@@ -68,7 +76,16 @@ func New(cfg Config) (*Source, error) {
 	s.rights = &rights{source: s, named: own.Token != "" && own.Token != "anonymous"}
 	s.slots = newSlots(limits.Connections-unslotted, transport.multiplexed.Load)
 	transport.onProtocol = func() { s.slots.count(0) }
-	s.follow = s.followBlocking
+	s.confirms = semaphore.NewWeighted(confirming)
+	s.link = &link{source: s, servers: cfg.Servers, secure: plain}
+	s.follow = map[Follow]follower{
+		"": s.followAuto, FollowAuto: s.followAuto, FollowStream: s.followStream, FollowPoll: s.followBlocking,
+	}[cfg.Follow]
+	if s.follow == nil {
+		return nil, fmt.Errorf("the way to follow Consul is %q: want auto, stream or poll", cfg.Follow)
+	}
+	s.streams = cfg.Follow != FollowPoll
+	s.own = own
 	return s, nil
 }
 
@@ -93,6 +110,9 @@ func (s *Source) Run(ctx context.Context, store *facts.Store) error {
 			s.log.Error("the services are not followed", "reason", err)
 		}
 	})
+	if s.streams {
+		wg.Go(func() { s.link.run(ctx) })
+	}
 	r := &roster{source: s, store: store, group: &wg}
 	for {
 		next := r.reconcile(ctx, time.Now())

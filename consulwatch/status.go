@@ -20,19 +20,28 @@ const (
 	ModeBlocking Mode = "blocking"
 	// ModeTurns waits for a change for a short while, and then for its next turn.
 	ModeTurns Mode = "taking turns"
+	// ModeSnapshot receives the whole by events.
+	ModeSnapshot Mode = "snapshot"
+	// ModeStreaming hears of each change by an event.
+	ModeStreaming Mode = "streaming"
 	// ModeRetrying waits before it tries again after a failure.
 	ModeRetrying Mode = "retrying"
 )
+
+// backendEvents is the backend of what is followed by events.
+const backendEvents = "events"
 
 // Status is how it is going with one topic.
 type Status struct {
 	Topic facts.Topic
 	Mode  Mode
-	// Index is Consul's index of the last answer, and Backend what answered: blocking-query or
-	// streaming.
+	// Index is Consul's index of the last answer, and Backend what answered: blocking-query, streaming
+	// or, when the servers tell of changes themselves, events.
 	Index   uint64
 	Backend string
-	// Age is how long ago Consul last answered; negative when it never did.
+	// Server is the server that tells the events; empty when the topic is followed by queries.
+	Server string
+	// Age is how long ago Consul last answered, or the last event came; negative when it never did.
 	Age time.Duration
 	// Failure is why the last attempt failed; empty when it did not.
 	Failure string

@@ -37,6 +37,7 @@ func (f *sourceFlags) once(cmd *cobra.Command, want wants) (reading, error) {
 	log := hclog.New(&hclog.LoggerOptions{Name: "catenary", Level: hclog.Warn, Output: cmd.ErrOrStderr()})
 	// How the following goes is of no interest where there will be no more of it: what is not well in the
 	// end is said below.
+	f.consulMode = string(consulwatch.FollowPoll) // what is read once needs no events
 	src, err := f.openConsul(log, hclog.NewNullLogger(), metrics.New(version))
 	if err != nil {
 		return reading{}, err

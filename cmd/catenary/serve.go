@@ -53,6 +53,7 @@ that proxies go elsewhere, and then itself.`,
 		},
 	}
 	from.register(cmd)
+	from.registerFollowing(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&grpcAddr, "grpc-addr", bootstrap.DefaultGRPCAddr, "the `address` to serve proxies at")
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")

@@ -39,6 +39,9 @@ type place struct{ datacenter, trustDomain string }
 // sourceFlags are the flags that choose a source.
 type sourceFlags struct {
 	from, consulAddr, datacenter, trustDomain string
+
+	consulServers []string
+	consulMode    string
 }
 
 func (f *sourceFlags) register(cmd *cobra.Command) {
@@ -48,6 +51,15 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.datacenter, "datacenter", "", "the `datacenter` to be in (default that of the Consul agent; "+chain.DefaultDatacenter+" with files)")
 	flags.StringVar(&f.trustDomain, "trust-domain", "", "the `domain` that ends the names of services (default that of Consul's certificate authority; "+chain.DefaultTrustDomain+" where there is none, and with files)")
 	cmd.MarkFlagsMutuallyExclusive("from", "consul-addr")
+}
+
+// registerFollowing adds the flags of a verb that goes on following Consul.
+func (f *sourceFlags) registerFollowing(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.consulServers, "consul-servers", nil, "the `HOST:PORT,...` of the RPC ports of Consul's servers, to get events from (default those that the agent knows)")
+	flags.StringVar(&f.consulMode, "consul-mode", string(consulwatch.FollowAuto), "how changes are heard of: auto takes events and falls back to blocking queries, stream and poll take only the one")
+	cmd.MarkFlagsMutuallyExclusive("from", "consul-servers")
+	cmd.MarkFlagsMutuallyExclusive("from", "consul-mode")
 }
 
 // fixed is the place that the flags name, with the defaults of files.
@@ -77,6 +89,7 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 	}
 	consul, err := consulwatch.New(consulwatch.Config{
 		Datacenter: strings.ToLower(f.datacenter), Logger: follow, Metrics: queries{counts},
+		Servers: f.consulServers, Follow: consulwatch.Follow(f.consulMode),
 	})
 	if err != nil {
 		return source{}, err
@@ -116,3 +129,6 @@ type queries struct{ *metrics.Metrics }
 func (q queries) Query(kind facts.TopicKind, result string, _ time.Duration) {
 	q.SourceQuery(string(kind), result)
 }
+
+// Event implements consulwatch.Metrics.
+func (q queries) Event(kind facts.TopicKind, changed bool) { q.SourceEvent(string(kind), changed) }

@@ -6,6 +6,7 @@ package metrics
 import (
 	"net/http"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,7 @@ type Metrics struct {
 	products      *prometheus.CounterVec
 	problems      *prometheus.GaugeVec
 	sourceQueries *prometheus.CounterVec
+	sourceEvents  *prometheus.CounterVec
 	oldestAnswer  *prometheus.GaugeVec
 }
 
@@ -55,6 +57,8 @@ func New(version string) *Metrics {
 			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
 		sourceQueries: counter("source_queries_total",
 			"Readings of the source that have ended, by what was read and what came of it.", "topic", "result"),
+		sourceEvents: counter("source_events_total",
+			"Events of the source that were applied, by what they were about and whether they changed a fact.", "topic", "changed"),
 		oldestAnswer: gauge("source_oldest_answer_seconds",
 			"How long ago Consul last answered for the topic that has been without an answer for longest. "+
 				"A query waits for a change for up to 319 seconds."),
@@ -66,7 +70,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.problems, m.sourceQueries, m.oldestAnswer, build,
+		m.plans, m.products, m.problems, m.sourceQueries, m.sourceEvents, m.oldestAnswer, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -120,6 +124,11 @@ func (m *Metrics) SourceProblems(n int) { m.problems.WithLabelValues(OriginSourc
 // SourceQuery counts a reading of a kind of topic that has ended with a result, such as failed.
 func (m *Metrics) SourceQuery(topic, result string) {
 	m.sourceQueries.WithLabelValues(topic, result).Inc()
+}
+
+// SourceEvent counts an event about a kind of topic, and whether it changed a fact.
+func (m *Metrics) SourceEvent(topic string, changed bool) {
+	m.sourceEvents.WithLabelValues(topic, strconv.FormatBool(changed)).Inc()
 }
 
 // SourceFailed counts a source that cannot be read as a whole.

@@ -134,14 +134,14 @@ func TestAFlipRunsNoPlanAndMakesOneProductForFiftyProxies(t *testing.T) {
 	settled(have + n)
 	after := f.catenary.Metrics()
 	for name, want := range map[string]float64{
-		"catenary_plans_total":                                           0,
-		`catenary_products_made_total{kind="endpoints"}`:                 1,
-		`catenary_products_made_total{kind="cluster"}`:                   0,
-		`catenary_products_made_total{kind="listener"}`:                  0,
-		`catenary_xds_responses_total{type="endpoint"}`:                  n,
-		`catenary_xds_responses_total{type="cluster"}`:                   0,
-		`catenary_xds_response_resources_total{type="endpoint"}`:         n,
-		`catenary_source_queries_total{result="changed",topic="health"}`: 1,
+		"catenary_plans_total":                                        0,
+		`catenary_products_made_total{kind="endpoints"}`:              1,
+		`catenary_products_made_total{kind="cluster"}`:                0,
+		`catenary_products_made_total{kind="listener"}`:               0,
+		`catenary_xds_responses_total{type="endpoint"}`:               n,
+		`catenary_xds_responses_total{type="cluster"}`:                0,
+		`catenary_xds_response_resources_total{type="endpoint"}`:      n,
+		`catenary_source_events_total{changed="true",topic="health"}`: 1,
 	} {
 		if got := after[name] - before[name]; got != want {
 			t.Errorf("a flip changed %s by %v, want %v", name, got, want)

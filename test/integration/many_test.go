@@ -12,7 +12,7 @@ import (
 // to follow them by: each is served, and a change of any arrives.
 func TestMoreServicesThanConnectionsTakeTurns(t *testing.T) {
 	const n = 70
-	f := startFleet(t, false)
+	f := startFleet(t, false, "--consul-mode", "poll")
 	v1 := testenv.StartBackend(t, "v1")
 	var names, upstreams []string
 	var ports []int

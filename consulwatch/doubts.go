@@ -1,0 +1,164 @@
+package consulwatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// confirming is how many readings that resolve doubts are made at once: when a stream is lost they are
+// due for all topics.
+const confirming = 8
+
+// doubts is whether it is in doubt what a topic followed by events lacks, and the readings of the whole
+// that resolve it. Events never can: denied looks like empty to them. Only the follower calls it.
+type doubts struct {
+	source *Source
+	to     *sink
+	query  query
+	wait   *backoff.ExponentialBackOff
+
+	raised   bool
+	suspects int
+	timer    *time.Timer
+
+	answers chan reading // the outcome of the reading that is under way
+	reading bool
+	stale   bool // a snapshot was committed since it began
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	// since is what happened since the reading began, for what is not in it yet.
+	since map[instanceKey]effect
+}
+
+// reading is the outcome of a reading of the whole.
+type reading struct {
+	answer answer
+	seen   bool // nothing can have been hidden
+	err    error
+}
+
+func (s *Source) newDoubts(to *sink) *doubts {
+	d := &doubts{
+		source: s, to: to, query: queryFor(to.topic, to.topic.Datacenter), answers: make(chan reading, 1),
+		wait: exponential(s.limits.RetryMin, s.limits.ConfirmMax), timer: time.NewTimer(0),
+	}
+	d.timer.Stop()
+	return d
+}
+
+// due receives when a reading is to be made.
+func (d *doubts) due() <-chan time.Time { return d.timer.C }
+
+// judge decides from what a commit did whether there is doubt. New doubt is looked into at once.
+func (d *doubts) judge(out facts.Outcome) {
+	doubt := out.Suspects > 0 || out.Older > 0 || out.Unconfirmed
+	fresh := doubt && (out.Suspects > d.suspects || !d.raised)
+	d.raised, d.suspects = doubt, out.Suspects
+	switch {
+	case fresh:
+		d.raise()
+	case !doubt:
+		d.timer.Stop()
+		d.to.hidden("")
+	}
+}
+
+// raise has the whole read at once.
+func (d *doubts) raise() {
+	d.raised = true
+	d.wait.Reset()
+	d.timer.Reset(0)
+}
+
+// again has the whole read after a while.
+func (d *doubts) again() { d.timer.Reset(d.wait.NextBackOff()) }
+
+// look begins a reading, if none is under way.
+func (d *doubts) look(ctx context.Context) {
+	if d.reading {
+		return // what it does not resolve is looked into again
+	}
+	ctx, d.cancel = context.WithCancel(ctx)
+	d.reading, d.stale, d.since = true, false, map[instanceKey]effect{}
+	d.running.Go(func() { d.answers <- d.read(ctx) })
+}
+
+func (d *doubts) read(ctx context.Context) (r reading) {
+	if r.err = d.source.confirms.Acquire(ctx, 1); r.err != nil {
+		return r
+	}
+	defer d.source.confirms.Release(1)
+	if r.answer, r.err = d.source.ask(ctx, d.query, 0, 0); r.err == nil && !r.answer.filtered {
+		r.seen, r.err = d.source.rights.verified(ctx)
+	}
+	return r
+}
+
+// later remembers effects that the reading under way may not have.
+func (d *doubts) later(effects []effect) {
+	if !d.reading {
+		return
+	}
+	for _, e := range effects {
+		d.since[e.key] = e
+	}
+}
+
+// overtake tells that a snapshot was committed, which may be newer than the reading under way.
+func (d *doubts) overtake() { d.stale = true }
+
+// take ends a reading and returns what happened since it began; ok is false when it is of no use.
+func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
+	d.finish()
+	switch {
+	case r.err != nil:
+		d.again()
+		return nil, false, r.err
+	case d.stale:
+		d.raise()
+		return nil, false, nil
+	}
+	later := make([]effect, 0, len(d.since))
+	for _, e := range d.since {
+		later = append(later, e)
+	}
+	d.since = nil
+	return later, true, nil
+}
+
+// resolved judges by what a reading did.
+func (d *doubts) resolved(out facts.Outcome, r reading) {
+	d.raised, d.suspects = out.Suspects > 0 || out.Unconfirmed, out.Suspects
+	switch {
+	case !d.raised:
+		d.timer.Stop()
+		d.to.hidden("")
+	case r.seen:
+		d.again()
+	default:
+		d.again()
+		d.to.hidden(hiddenReason(r.answer.filtered))
+	}
+}
+
+func (d *doubts) finish() {
+	d.cancel()
+	d.running.Wait()
+	d.reading = false
+}
+
+// stop ends the reading that is under way; it begins again when there is a stream.
+func (d *doubts) stop() {
+	if !d.reading {
+		return
+	}
+	d.finish()
+	<-d.answers
+	d.since = nil
+	d.timer.Reset(0)
+}

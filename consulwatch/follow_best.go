@@ -1,0 +1,122 @@
+package consulwatch
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// Where events are refused, a topic asks for them again after a while.
+const (
+	refusedMin = 5 * time.Second
+	refusedMax = 5 * time.Minute
+)
+
+// plain is the security of connections without TLS.
+func plain(string) (*tls.Config, error) { return nil, nil }
+
+// followAuto is the [follower] by events where they can be had, and by queries while they cannot.
+func (s *Source) followAuto(ctx context.Context, to *sink) {
+	if _, ok := subjectFor(to.topic); !ok {
+		s.followBlocking(ctx, to)
+		return
+	}
+	again := exponential(refusedMin, refusedMax)
+	for ctx.Err() == nil {
+		started := time.Now()
+		err := s.followEvents(ctx, to)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(started) > refusedMax {
+			again.Reset()
+		}
+		to.served("")
+		s.polled(to.topic, err.Error())
+		polling, end := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer end()
+			s.awaitEvents(polling, again)
+		}()
+		s.followBlocking(polling, to)
+		end()
+		<-done
+		s.polled(to.topic, "")
+	}
+}
+
+// awaitEvents waits until it is worth asking for events again: at once when there was no connection and
+// there is one, else after a while.
+func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
+	if conn, _, _, _ := s.link.get(); conn != nil {
+		pause(ctx, again.NextBackOff(), nil)
+	}
+	for ctx.Err() == nil {
+		conn, _, _, changed := s.link.get()
+		if conn != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// followStream is the [follower] by events alone, for topics that have them.
+func (s *Source) followStream(ctx context.Context, to *sink) {
+	if _, ok := subjectFor(to.topic); !ok {
+		s.followBlocking(ctx, to)
+		return
+	}
+	retry := exponential(s.limits.RetryMin, s.limits.RetryMax)
+	for ctx.Err() == nil {
+		err := s.followEvents(ctx, to)
+		if ctx.Err() != nil {
+			return
+		}
+		to.fail(&failure{text: "events cannot be had: " + err.Error(), cause: err, again: true, server: true})
+		to.mode(ModeRetrying)
+		pause(ctx, retry.NextBackOff(), nil)
+	}
+}
+
+// polled says once for each reason that topics are followed by queries because events cannot be had, and
+// once that all have events again. An empty reason means that the topic has.
+func (s *Source) polled(topic facts.Topic, reason string) {
+	s.mu.Lock()
+	news := reason != ""
+	for _, known := range s.polls {
+		news = news && known != reason
+	}
+	had := len(s.polls) > 0
+	if reason == "" {
+		delete(s.polls, topic)
+	} else {
+		s.polls[topic] = reason
+	}
+	over := had && len(s.polls) == 0
+	s.mu.Unlock()
+	switch {
+	case news:
+		s.log.Warn("events cannot be had, so what they would tell is asked for by blocking queries", "topic", topic, "reason", reason)
+	case over:
+		s.log.Info("all topics that have events are followed by them again")
+	}
+}
+
+// token returns the token for events.
+func (s *Source) token() string { return s.own.Token }
+
+// here returns the agent's datacenter, if it is known.
+func (s *Source) here() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.local
+}

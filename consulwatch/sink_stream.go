@@ -1,0 +1,62 @@
+package consulwatch
+
+import (
+	"time"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// snapshot commits the instances of a snapshot of events. What is missing from it is never confirmed.
+func (k *sink) snapshot(list []*facts.Instance, index uint64) facts.Outcome {
+	var out facts.Outcome
+	k.store.Commit(func(tx *facts.Tx) { out = tx.Instances(k.topic, list, facts.Reading{}) })
+	k.source.metrics.Event(k.topic.Kind, out.Changed)
+	k.heard(index)
+	k.mu.Lock()
+	k.status.Failure, k.status.Problems = "", nil
+	k.mu.Unlock()
+	k.say("")
+	return out
+}
+
+// effects commits what live events did, and reports whether it is in doubt now what there is: nothing is
+// left, and no reading has ever confirmed what that means.
+func (k *sink) effects(effects []effect, index uint64) (doubt bool) {
+	changed, removed := false, false
+	k.store.Commit(func(tx *facts.Tx) { changed, removed = apply(tx, k.topic, effects) })
+	k.source.metrics.Event(k.topic.Kind, changed)
+	k.heard(index)
+	if !removed {
+		return false
+	}
+	view := k.store.View()
+	_, state := view.Instances(k.topic)
+	return state == facts.Unknown
+}
+
+// apply commits effects in their order.
+func apply(tx *facts.Tx, topic facts.Topic, effects []effect) (changed, removed bool) {
+	for _, e := range effects {
+		if e.put != nil {
+			changed = tx.PutInstance(topic, e.put) || changed
+		} else if tx.RemoveInstance(topic, e.key.node, e.key.id, e.index) {
+			changed, removed = true, true
+		}
+	}
+	return changed, removed
+}
+
+// heard records that the server has told something.
+func (k *sink) heard(index uint64) {
+	k.mu.Lock()
+	k.status.Index, k.status.Backend, k.status.answered = index, backendEvents, time.Now()
+	k.mu.Unlock()
+	k.source.reached(k.topic)
+}
+
+// served records which server tells the events; empty means that none does.
+func (k *sink) served(server string) {
+	k.mu.Lock()
+	k.status.Server = server
+	k.mu.Unlock()
+}

@@ -1,0 +1,118 @@
+package consulwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
+)
+
+// silence is how long a snapshot may pause. A busy Consul takes seconds to begin one; one that cannot
+// reach the datacenter never does.
+const silence = 10 * time.Second
+
+// subscription is one stream of events. Its goroutine hands each event over and keeps none.
+type subscription struct {
+	events chan *subscribe.Event
+	failed chan error // has an item when the stream has ended
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// subjectFor is the table of what is subscribed to for each kind of topic; ok is false for a kind that
+// has no events.
+func subjectFor(topic facts.Topic) (r *subscribe.SubscribeRequest, ok bool) {
+	switch topic.Kind {
+	case facts.TopicHealth:
+		return about(subscribe.Topic_ServiceHealth, topic), true
+	case facts.TopicConnect:
+		return about(subscribe.Topic_ServiceHealthConnect, topic), true
+	default:
+		return nil, false
+	}
+}
+
+// about is a request about one service. Servers before 1.13 know only the key.
+func about(of subscribe.Topic, topic facts.Topic) *subscribe.SubscribeRequest {
+	return &subscribe.SubscribeRequest{
+		Topic: of, Key: topic.Name, Datacenter: topic.Datacenter,
+		Subject: &subscribe.SubscribeRequest_NamedSubject{NamedSubject: &subscribe.NamedSubject{Key: topic.Name}},
+	}
+}
+
+// subscribeTo opens a stream that ends with ctx, or when it is closed.
+func subscribeTo(ctx context.Context, on subscribe.StateChangeSubscriptionClient, r *subscribe.SubscribeRequest) (*subscription, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := on.Subscribe(ctx, r)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &subscription{
+		events: make(chan *subscribe.Event), failed: make(chan error, 1), cancel: cancel, done: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		for {
+			e, err := stream.Recv()
+			if err != nil {
+				s.failed <- err
+				return
+			}
+			select {
+			case s.events <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return s, nil
+}
+
+// close ends the stream and returns when nothing of it is left.
+func (s *subscription) close() {
+	s.cancel()
+	<-s.done
+}
+
+// What the end of a stream means for the topic.
+var (
+	// errReset means that what the server knows is not what it was: begin again without an index.
+	errReset = errors.New("consul ended the stream, as when its state is restored or the rights of the token change")
+	// errCut means that the connection is lost.
+	errCut = errors.New("the connection for events is lost")
+)
+
+// explainEnd turns the error of a stream into what it means.
+func explainEnd(topic facts.Topic, server string, err error) error {
+	s, _ := status.FromError(err)
+	said := strings.TrimPrefix(s.Message(), "rpc error: ")
+	f := &failure{cause: err, again: true}
+	switch {
+	case s.Code() == codes.Aborted:
+		return errReset
+	case s.Code() == codes.Unavailable || s.Code() == codes.Canceled:
+		return errCut
+	case strings.Contains(said, "ACL not found"):
+		f.server = true
+		f.text = noSuchToken
+	case s.Code() == codes.ResourceExhausted:
+		f.server, f.limited = true, true
+		f.text = fmt.Sprintf("Consul limits event streams (%s): see limits.request_limits", said)
+	case s.Code() == codes.Unimplemented:
+		f.text = fmt.Sprintf("the server %s has no event streams (%s)", server, said)
+	default:
+		f.text = fmt.Sprintf("the server %s refuses events for %s: %s (%s)", server, topic, said, s.Code())
+	}
+	return f
+}
+
+// errSilent means that no snapshot came in time.
+var errSilent = &failure{text: "the snapshot of the events does not come, as when the datacenter cannot be reached", again: true}
