@@ -8,16 +8,17 @@ import (
 // each was made of: chains, the plans of upstreams made of them, the plans of clients put together of
 // those, and products. It is for one goroutine; what it returns is immutable.
 type Cache struct {
-	cfg       Config
-	view      facts.View
-	chains    map[ChainKey]*chainEntry
-	upstreams map[UpstreamKey]*upstreamEntry
-	plans     map[string]*planEntry // by what they are put together of
-	products  map[Key]*productEntry
-	clients   map[string]*clientEntry
-	readers   map[facts.ID]map[reader]struct{}
-	counts    Counts
-	lastID    uint64 // of an upstream's plan
+	cfg        Config
+	view       facts.View
+	chains     map[ChainKey]*chainEntry
+	upstreams  map[UpstreamKey]*upstreamEntry
+	lists      map[string]*listEntry      // by their upstreams
+	selections map[string]*selectionEntry // by the plans of their upstreams
+	products   map[Key]*productEntry
+	clients    map[string]*clientEntry
+	readers    map[facts.ID]map[reader]struct{}
+	counts     Counts
+	lastID     uint64
 }
 
 // reader is whatever was made of facts, or of something that was.
@@ -37,7 +38,7 @@ type Counts struct {
 
 // Delta is what an update changed.
 type Delta struct {
-	// Plans are the new plans of clients whose plan changed. Clients with the same share one.
+	// Plans are the new plans of clients whose plan changed.
 	Plans map[string]*Plan
 	// Products are those that were made for the first time or came out different: an [EndpointSet],
 	// [ClusterKey], [AggregateKey], [Routes] or [ListenerKey], by key.
@@ -49,14 +50,15 @@ type Delta struct {
 // NewCache returns an empty cache.
 func NewCache(cfg Config) *Cache {
 	return &Cache{
-		cfg:       cfg,
-		chains:    map[ChainKey]*chainEntry{},
-		upstreams: map[UpstreamKey]*upstreamEntry{},
-		plans:     map[string]*planEntry{},
-		products:  map[Key]*productEntry{},
-		clients:   map[string]*clientEntry{},
-		readers:   map[facts.ID]map[reader]struct{}{},
-		counts:    Counts{Products: map[string]int{}},
+		cfg:        cfg,
+		chains:     map[ChainKey]*chainEntry{},
+		upstreams:  map[UpstreamKey]*upstreamEntry{},
+		lists:      map[string]*listEntry{},
+		selections: map[string]*selectionEntry{},
+		products:   map[Key]*productEntry{},
+		clients:    map[string]*clientEntry{},
+		readers:    map[facts.ID]map[reader]struct{}{},
+		counts:     Counts{Products: map[string]int{}},
 	}
 }
 
@@ -67,13 +69,13 @@ func (c *Cache) Put(id string, client Client, view facts.View) Delta {
 	u := c.begin()
 	e, ok := c.clients[id]
 	if !ok {
-		e = &clientEntry{id: id, plan: nothingPlanned()}
+		e = newClient(id)
 		c.clients[id] = e
 	}
 	e.client = client
 	e.stale(u)
 	u.finish()
-	u.delta.Plans[id] = e.plan.plan
+	u.delta.Plans[id] = e.plan
 	return u.delta
 }
 
@@ -82,8 +84,8 @@ func (c *Cache) Drop(id string) Delta {
 	u := c.begin()
 	if e, ok := c.clients[id]; ok {
 		u.reread(e, e.reads, nil)
-		u.use(e, nil)
-		u.release(e.plan)
+		u.unuse(e)
+		u.release(e.selection)
 		delete(c.clients, id)
 	}
 	u.finish()
@@ -206,7 +208,7 @@ func (c *Cache) Chains() map[ChainKey]ChainState {
 // Plan returns a client's plan, or nil.
 func (c *Cache) Plan(id string) *Plan {
 	if e, ok := c.clients[id]; ok {
-		return e.plan.plan
+		return e.plan
 	}
 	return nil
 }

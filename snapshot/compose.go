@@ -15,23 +15,37 @@ type clientEntry struct {
 
 	kind               Kind
 	hold, unregistered string
-	needs              []facts.Topic
-	upstreams          []*upstreamEntry
+	own                []facts.Topic
+	list               *listEntry
 
-	plan *planEntry
+	selection *selectionEntry
+	plan      *Plan
 }
 
 func (e *clientEntry) stale(u *update) { u.staleClients[e] = struct{}{} }
 
-// planEntry is a plan in the cache.
-type planEntry struct {
-	key  string
-	plan *Plan
+// listEntry is a list of upstreams that some clients have, in the cache.
+type listEntry struct {
+	key       string
+	upstreams []*upstreamEntry
+	clients   map[*clientEntry]struct{}
+}
+
+// selectionEntry is a selection in the cache.
+type selectionEntry struct {
+	key string
+	*Selection
 	refs int // clients that have it
 }
 
-// nothingPlanned is what a client has before it is planned.
-func nothingPlanned() *planEntry { return &planEntry{plan: &Plan{}, refs: 1} }
+// newClient returns a client that has nothing yet.
+func newClient(id string) *clientEntry {
+	nothing := &selectionEntry{Selection: &Selection{}, refs: 1}
+	return &clientEntry{
+		id: id, list: &listEntry{clients: map[*clientEntry]struct{}{}},
+		selection: nothing, plan: &Plan{Selection: nothing.Selection},
+	}
+}
 
 // replan finds out which upstreams a client has.
 func (u *update) replan(e *clientEntry) {
@@ -41,91 +55,103 @@ func (u *update) replan(e *clientEntry) {
 	u.counts.Plans++
 	u.reread(e, e.reads, r.Reads())
 	e.reads = r.Reads()
-	e.kind, e.hold, e.unregistered, e.needs = s.kind, s.hold, s.unregistered, s.needs
+	e.kind, e.hold, e.unregistered, e.own = s.kind, s.hold, s.unregistered, s.needs
 	if e.hold == "" && e.unregistered == "" {
-		next := make([]*upstreamEntry, 0, len(keys))
-		for _, key := range keys {
-			next = append(next, u.upstream(key))
-		}
-		u.use(e, next)
+		u.use(e, u.listOf(keys))
 	} // else it keeps those it has, if any
 	u.loose[e] = struct{}{}
 }
 
-// compose puts the plan of a client together. Clients of equal upstreams get the same.
-func (u *update) compose(e *clientEntry) {
-	last := e.plan
-	key := e.composition()
-	next, ok := u.plans[key]
+// listOf returns the list of the upstreams.
+func (u *update) listOf(keys []UpstreamKey) *listEntry {
+	upstreams := make([]*upstreamEntry, 0, len(keys))
+	name := make([]byte, 0, 4*len(keys))
+	for _, key := range keys {
+		up := u.upstream(key)
+		upstreams = append(upstreams, up)
+		name = append(strconv.AppendUint(name, up.id, 36), ' ')
+	}
+	l, ok := u.lists[string(name)]
 	if !ok {
-		next = &planEntry{key: key, plan: e.compose(last.plan)}
-		if reflect.DeepEqual(next.plan, last.plan) {
-			return
-		}
-		if key != "" {
-			u.plans[key] = next
+		l = &listEntry{key: string(name), upstreams: upstreams, clients: map[*clientEntry]struct{}{}}
+		u.lists[l.key] = l
+		for _, up := range upstreams {
+			up.lists[l] = struct{}{}
 		}
 	}
-	if next == last {
-		return
-	}
-	u.acquire(next)
-	u.release(last)
-	e.plan = next
-	u.delta.Plans[e.id] = next.plan
+	return l
 }
 
-// composition is everything a plan is made of; empty when it is also made of what the client had
-// before, so that it cannot be shared.
-func (e *clientEntry) composition() string {
-	if e.hold != "" || e.unregistered != "" {
-		return ""
+// compose puts the plan of a client together.
+func (u *update) compose(e *clientEntry) {
+	next := &Plan{Kind: e.kind, Hold: e.hold, Unregistered: e.unregistered, Own: e.own}
+	selection := u.selectionOf(e)
+	next.Selection = selection.Selection
+	switch {
+	case next.Hold == "" && next.Unregistered == "":
+		next.Hold = holdReason(next.Upstreams)
+	case anyServed(next.Upstreams):
+		next.Hold = "" // what it has may go on changing
 	}
-	key := append(make([]byte, 0, 16+8*len(e.upstreams)), e.kind...)
-	for _, topic := range e.needs {
-		key = append(key, ' ')
-		key = append(key, topic.String()...)
+	if selection != e.selection {
+		u.acquire(selection)
+		u.release(e.selection)
+		e.selection = selection
 	}
-	for _, up := range e.upstreams {
-		if up.plan.Pending != "" && len(up.plan.Resources) == 0 {
-			return ""
-		}
-		key = append(key, ' ')
-		key = strconv.AppendUint(key, up.id, 36)
+	if !samePlan(next, e.plan) {
+		e.plan = next
+		u.delta.Plans[e.id] = next
 	}
-	return string(key)
 }
 
-// compose makes the plan of a client. It leaves the client what it had of upstreams that are not known
-// well enough now, and everything if the client itself is not. What is kept is still followed.
-func (e *clientEntry) compose(last *Plan) *Plan {
-	plan := &Plan{Kind: e.kind, Hold: e.hold, Unregistered: e.unregistered}
-	needs := [][]facts.Topic{e.needs}
+func samePlan(a, b *Plan) bool {
+	return a.Selection == b.Selection && a.Kind == b.Kind && a.Hold == b.Hold && a.Unregistered == b.Unregistered
+}
+
+// selectionOf returns what a client gets. Clients with the same upstreams get the same, unless one had
+// something before of an upstream that is not known well enough now.
+func (u *update) selectionOf(e *clientEntry) *selectionEntry {
+	key := make([]byte, 0, 8*len(e.list.upstreams))
+	shared := true
+	for _, up := range e.list.upstreams {
+		key = append(strconv.AppendUint(key, up.version, 36), ' ')
+		shared = shared && !up.plan.lacking()
+	}
+	if known, ok := u.selections[string(key)]; ok && shared {
+		return known
+	}
+	next := &selectionEntry{key: string(key), Selection: e.list.compose(e.plan)}
+	if reflect.DeepEqual(next.Selection, e.selection.Selection) {
+		return e.selection
+	}
+	if shared {
+		u.selections[next.key] = next
+	}
+	return next
+}
+
+// compose makes the selection of a list for a client with a former plan. It leaves the client what it
+// had of upstreams that are not known well enough now, and goes on following that.
+func (l *listEntry) compose(last *Plan) *Selection {
+	s := &Selection{}
+	var needs [][]facts.Topic
 	had := map[[2]string]*UpstreamPlan{}
 	for _, u := range last.Upstreams {
 		had[[2]string{u.Name, u.Bind}] = u
 	}
-	for _, up := range e.upstreams {
+	for _, up := range l.upstreams {
 		own := up.plan
-		if before := had[[2]string{own.Name, own.Bind}]; before != nil && len(own.Resources) == 0 {
+		if before := had[[2]string{own.Name, own.Bind}]; before != nil && own.lacking() {
 			kept := *own
 			keepLastGood(&kept, before)
 			own = &kept
 		}
-		plan.Upstreams = append(plan.Upstreams, own)
+		s.Upstreams = append(s.Upstreams, own)
 		needs = append(needs, own.needs)
 	}
-	switch {
-	case plan.Hold == "" && plan.Unregistered == "":
-		if !anyServed(plan.Upstreams) {
-			plan.Hold = holdReason(plan.Upstreams)
-		}
-	case anyServed(plan.Upstreams):
-		plan.Hold = "" // what it has may go on changing
-	}
-	plan.Needs = union(needs...)
-	plan.collect()
-	return plan
+	s.Needs = union(needs...)
+	s.collect()
+	return s
 }
 
 func anyServed(upstreams []*UpstreamPlan) bool {

@@ -27,16 +27,22 @@ type Ref struct {
 }
 
 // Plan is the list of products a client gets, per upstream. It names products and never depends on
-// an instance, so that a health flip changes no plan. It does not change, and clients that get the
-// same share one.
+// an instance, so that a health flip changes no plan. It does not change.
 type Plan struct {
 	Kind Kind
 	// Hold says why nothing may be said to the client yet; empty when something may.
 	Hold string
 	// Unregistered says why the client is not known; it keeps what it has.
 	Unregistered string
-	Upstreams    []*UpstreamPlan
-	// Needs are the topics that must be followed for this plan, in order.
+	// Own are the topics that must be followed to know which upstreams the client has.
+	Own []facts.Topic
+	*Selection
+}
+
+// Selection is what a plan is for. Clients that get the same share one. It does not change.
+type Selection struct {
+	Upstreams []*UpstreamPlan
+	// Needs are the topics that must be followed for the upstreams, in order.
 	Needs []facts.Topic
 
 	resources []Ref
@@ -64,6 +70,9 @@ type UpstreamPlan struct {
 	needs []facts.Topic
 }
 
+// Topics are all topics that must be followed for the plan, in order.
+func (p *Plan) Topics() []facts.Topic { return union(p.Own, p.Needs) }
+
 // Complete reports whether the plan has all that the client should have. When not, what the client
 // holds beyond the plan must not be taken away.
 func (p *Plan) Complete() bool {
@@ -78,18 +87,18 @@ func (p *Plan) Complete() bool {
 	return true
 }
 
-// Resources returns each resource of the plan once. Where two upstreams name a resource differently,
+// Resources returns each resource once. Where two upstreams name a resource differently,
 // the one listed first has it.
-func (p *Plan) Resources() []Ref { return p.resources }
+func (s *Selection) Resources() []Ref { return s.resources }
 
-func (p *Plan) collect() {
+func (s *Selection) collect() {
 	type id struct{ product, name string }
 	seen := map[id]bool{}
-	for _, u := range p.Upstreams {
+	for _, u := range s.Upstreams {
 		for _, ref := range u.Resources {
 			if k := (id{ref.Key.Product(), ref.Name}); !seen[k] {
 				seen[k] = true
-				p.resources = append(p.resources, ref)
+				s.resources = append(s.resources, ref)
 			}
 		}
 	}
@@ -116,7 +125,7 @@ func union(lists ...[]facts.Topic) []facts.Topic {
 // Saying nothing leaves a new proxy waiting, where an empty answer would start it empty.
 func holdReason(upstreams []*UpstreamPlan) string {
 	for _, u := range upstreams {
-		if u.Pending == "" {
+		if !u.lacking() {
 			return ""
 		}
 	}
@@ -126,3 +135,5 @@ func holdReason(upstreams []*UpstreamPlan) string {
 	return upstreams[0].Pending
 }
 
+// lacking reports whether an upstream is not known well enough to be served and has no last good.
+func (u *UpstreamPlan) lacking() bool { return u.Pending != "" && len(u.Resources) == 0 }

@@ -21,12 +21,12 @@ func (c *Cache) reread(who reader, old, next map[facts.ID]struct{}) {
 	}
 }
 
-// acquire counts the use of a plan, and with the first one that of the plan's products.
-func (u *update) acquire(e *planEntry) {
+// acquire counts the use of a selection, and with the first one that of its products.
+func (u *update) acquire(e *selectionEntry) {
 	if e.refs++; e.refs > 1 {
 		return
 	}
-	for _, ref := range e.plan.Resources() {
+	for _, ref := range e.Resources() {
 		p, ok := u.products[ref.Key]
 		if !ok {
 			p = &productEntry{key: ref.Key}
@@ -37,30 +37,42 @@ func (u *update) acquire(e *planEntry) {
 	}
 }
 
-func (u *update) release(e *planEntry) {
+func (u *update) release(e *selectionEntry) {
 	if e.refs--; e.refs > 0 {
 		return
 	}
-	delete(u.plans, e.key)
-	for _, ref := range e.plan.Resources() {
+	if u.selections[e.key] == e {
+		delete(u.selections, e.key)
+	}
+	for _, ref := range e.Resources() {
 		p := u.products[ref.Key]
 		p.refs--
 		u.unusedProducts[p] = struct{}{}
 	}
 }
 
-// use replaces the upstreams of a client.
-func (u *update) use(e *clientEntry, next []*upstreamEntry) {
-	for _, up := range next {
-		up.users[e]++
+// use replaces the list of upstreams of a client.
+func (u *update) use(e *clientEntry, next *listEntry) {
+	if next == e.list {
+		return
 	}
-	for _, up := range e.upstreams {
-		if up.users[e]--; up.users[e] == 0 {
-			delete(up.users, e)
-			u.unusedUpstreams[up] = struct{}{}
-		}
+	next.clients[e] = struct{}{}
+	u.unuse(e)
+	e.list = next
+}
+
+// unuse takes a client's list away from it.
+func (u *update) unuse(e *clientEntry) {
+	l := e.list
+	delete(l.clients, e)
+	if len(l.clients) > 0 || u.lists[l.key] != l {
+		return
 	}
-	e.upstreams = next
+	delete(u.lists, l.key)
+	for _, up := range l.upstreams {
+		delete(up.lists, l)
+		u.unusedUpstreams[up] = struct{}{}
+	}
 }
 
 // useChain replaces the chain that a reader is made of.
@@ -92,7 +104,7 @@ func (u *update) sweepProducts() {
 
 func (u *update) sweepUpstreams() {
 	for e := range u.unusedUpstreams {
-		if len(e.users) > 0 {
+		if len(e.lists) > 0 {
 			continue
 		}
 		u.reread(e, e.reads, nil)

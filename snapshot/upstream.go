@@ -24,11 +24,13 @@ type UpstreamKey struct {
 // upstreamEntry is the plan of an upstream in the cache.
 type upstreamEntry struct {
 	key   UpstreamKey
-	id    uint64 // another one whenever the plan is
+	id    uint64
 	plan  *UpstreamPlan
 	reads map[facts.ID]struct{}
 	chain *chainEntry
-	users map[*clientEntry]int
+	lists map[*listEntry]struct{} // it is on
+
+	version uint64 // another one whenever the plan is
 }
 
 func (e *upstreamEntry) stale(u *update) { u.staleUpstreams[e] = struct{}{} }
@@ -37,7 +39,8 @@ func (e *upstreamEntry) stale(u *update) { u.staleUpstreams[e] = struct{}{} }
 func (u *update) upstream(key UpstreamKey) *upstreamEntry {
 	e, ok := u.upstreams[key]
 	if !ok {
-		e = &upstreamEntry{key: key, users: map[*clientEntry]int{}}
+		u.lastID++
+		e = &upstreamEntry{key: key, id: u.lastID, lists: map[*listEntry]struct{}{}}
 		u.upstreams[key] = e
 		u.remakeUpstream(e)
 	}
@@ -64,9 +67,11 @@ func (u *update) remakeUpstream(e *upstreamEntry) {
 		}
 	}
 	u.lastID++
-	e.plan, e.id = plan, u.lastID
-	for client := range e.users {
-		u.loose[client] = struct{}{}
+	e.plan, e.version = plan, u.lastID
+	for list := range e.lists {
+		for client := range list.clients {
+			u.loose[client] = struct{}{}
+		}
 	}
 }
 

@@ -16,21 +16,21 @@ type variant struct {
 	views map[*view]struct{}
 }
 
-// viewOf returns the view of a plan, and counts one client more that has it. What gets a name for the
+// viewOf returns the view of a selection, and counts one client more that has it. What gets a name for the
 // first time is due for encoding under it. The caller holds the lock.
-func (p *publisher) viewOf(plan *snapshot.Plan, due map[snapshot.Key]any) *view {
-	v, ok := p.views[plan]
+func (p *publisher) viewOf(sel *snapshot.Selection, due map[snapshot.Key]any) *view {
+	v, ok := p.views[sel]
 	if !ok {
-		for _, ref := range plan.Resources() {
+		for _, ref := range sel.Resources() {
 			p.variant(ref, due)
 		}
 		p.lastID++
-		v = newView("view "+strconv.FormatUint(p.lastID, 10), plan, p.variants)
-		for _, ref := range plan.Resources() {
+		v = newView("view "+strconv.FormatUint(p.lastID, 10), sel, p.variants)
+		for _, ref := range sel.Resources() {
 			p.variants[ref].views[v] = struct{}{}
 		}
-		p.views[plan] = v
-		p.cfg.Store.Need(v.id, plan.Needs...)
+		p.views[sel] = v
+		p.cfg.Store.Need(v.id, sel.Needs...)
 	}
 	v.clients++
 	return v
@@ -59,12 +59,12 @@ func (p *publisher) unview(v *view) {
 	if v.clients--; v.clients > 0 {
 		return
 	}
-	for _, ref := range v.plan.Resources() {
+	for _, ref := range v.selection.Resources() {
 		if variant := p.variants[ref]; variant != nil {
 			delete(variant.views, v)
 		}
 	}
-	delete(p.views, v.plan)
+	delete(p.views, v.selection)
 	p.cfg.Store.Need(v.id)
 }
 

@@ -29,7 +29,7 @@ type publisher struct {
 	clients  map[string]*member // by stream ID
 	left     departures
 	ended    bool // run has: nothing is kept any more
-	views    map[*snapshot.Plan]*view
+	views    map[*snapshot.Selection]*view
 	variants map[snapshot.Ref]*variant
 	byKey    map[snapshot.Key]map[*variant]struct{}
 	lastID   uint64
@@ -50,7 +50,7 @@ func newPublisher(cfg Config) *publisher {
 			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain, PlaintextMesh: cfg.PlaintextMesh,
 		}),
 		clients:  map[string]*member{},
-		views:    map[*snapshot.Plan]*view{},
+		views:    map[*snapshot.Selection]*view{},
 		variants: map[snapshot.Ref]*variant{},
 		byKey:    map[snapshot.Key]map[*variant]struct{}{},
 	}
@@ -195,7 +195,7 @@ func (p *publisher) leave(st *stream) {
 	m.stream = nil
 	delete(m.view.streams, st)
 	next := *p.root.Load()
-	next.views, _, _ = next.views.Delete([]byte(st.id))
+	next.seats, _, _ = next.seats.Delete([]byte(st.id))
 	p.root.Store(&next)
 	if p.ended {
 		p.drop(st.id)
@@ -232,6 +232,7 @@ func (p *publisher) drop(id string) {
 	delete(p.clients, id)
 	delta := p.cache.Drop(id)
 	p.unview(m.view)
+	p.cfg.Store.Need(id)
 	p.publish(delta, nil)
 }
 
@@ -240,14 +241,15 @@ func (p *publisher) drop(id string) {
 func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.Resource) notes {
 	tell := notes{}
 	resources := p.root.Load().resources.Txn()
-	views := p.root.Load().views.Txn()
+	seats := p.root.Load().seats.Txn()
 	for id, plan := range d.Plans {
 		m := p.clients[id]
 		last := m.view
-		m.view = p.viewOf(plan, d.Products)
+		m.view = p.viewOf(plan.Selection, d.Products)
+		p.cfg.Store.Need(id, plan.Own...)
 		if m.stream != nil {
 			m.view.streams[m.stream] = struct{}{}
-			views.Insert([]byte(id), m.view)
+			seats.Insert([]byte(id), seat{plan, m.view})
 			tell.replanned = append(tell.replanned, m.stream)
 		}
 		if last != nil {
@@ -271,7 +273,7 @@ func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.
 		}
 	}
 	p.sweep(d.Dropped, func(v *variant) { resources.Delete(v.key) })
-	p.root.Store(&root{resources: resources.Commit(), views: views.Commit()})
+	p.root.Store(&root{resources: resources.Commit(), seats: seats.Commit()})
 	p.report()
 	return tell
 }

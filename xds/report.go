@@ -22,8 +22,8 @@ func (s *Server) Proxies() []ProxyStatus {
 	root, now := s.pub.root.Load(), time.Now()
 	list := make([]ProxyStatus, 0, len(streams))
 	for _, st := range streams {
-		if view, ok := root.views.Get([]byte(st.id)); ok {
-			list = append(list, st.report(now, view.plan))
+		if at, ok := root.seats.Get([]byte(st.id)); ok {
+			list = append(list, st.report(now, at.plan))
 		}
 	}
 	slices.SortFunc(list, func(a, b ProxyStatus) int {

@@ -20,32 +20,38 @@ func (id variantID) key() []byte { return binary.BigEndian.AppendUint64(nil, uin
 // sees clusters, endpoints, listeners and routes that belong together.
 type root struct {
 	resources *iradix.Tree[*session.Resource] // by variantID
-	views     *iradix.Tree[*view]             // by stream ID
+	seats     *iradix.Tree[seat]              // by stream ID
 }
 
 func newRoot() *root {
-	return &root{resources: iradix.New[*session.Resource](), views: iradix.New[*view]()}
+	return &root{resources: iradix.New[*session.Resource](), seats: iradix.New[seat]()}
 }
 
-// view is a plan, arranged for look-up by type and name. All clients of the plan share it.
+// seat is what one client gets.
+type seat struct {
+	plan *snapshot.Plan
+	view *view
+}
+
+// view is a selection, arranged for look-up by type and name. All clients of the selection share it.
 type view struct {
 	// set when it is made
-	id    string // as whose its needs are counted
-	plan  *snapshot.Plan
-	byURL map[string]map[string]variantID
-	names map[string][]string // by type URL, sorted
+	id        string // as whose its needs are counted
+	selection *snapshot.Selection
+	byURL     map[string]map[string]variantID
+	names     map[string][]string // by type URL, sorted
 
 	// the publisher's, under its lock
 	clients int
 	streams map[*stream]struct{}
 }
 
-func newView(id string, plan *snapshot.Plan, variants map[snapshot.Ref]*variant) *view {
+func newView(id string, sel *snapshot.Selection, variants map[snapshot.Ref]*variant) *view {
 	v := &view{
-		id: id, plan: plan, byURL: map[string]map[string]variantID{}, names: map[string][]string{},
+		id: id, selection: sel, byURL: map[string]map[string]variantID{}, names: map[string][]string{},
 		streams: map[*stream]struct{}{},
 	}
-	for _, ref := range plan.Resources() {
+	for _, ref := range sel.Resources() {
 		url := typeOf(ref.Key).URL
 		if v.byURL[url] == nil {
 			v.byURL[url] = map[string]variantID{}
@@ -59,10 +65,10 @@ func newView(id string, plan *snapshot.Plan, variants map[snapshot.Ref]*variant)
 	return v
 }
 
-// offer is a view of a root. It implements [session.Offer].
+// offer is what a client gets of a root. It implements [session.Offer].
 type offer struct {
 	root *root
-	view *view
+	seat
 }
 
 // Lookup implements [session.Offer]. A name outside a complete plan is absent; beside an incomplete
@@ -85,4 +91,4 @@ func (o offer) Lookup(t *session.Type, name string) (*session.Resource, session.
 func (o offer) Names(t *session.Type) []string { return o.view.names[t.URL] }
 
 // Complete implements [session.Offer].
-func (o offer) Complete() bool { return o.view.plan.Complete() }
+func (o offer) Complete() bool { return o.plan.Complete() }

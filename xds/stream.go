@@ -37,7 +37,7 @@ type stream struct {
 
 	mu      sync.Mutex // guards all below
 	session *session.Session
-	seen    *view // by the session
+	seen    *snapshot.Plan // by the session
 }
 
 // dirt is a resource that may have changed.
@@ -246,14 +246,14 @@ func (st *stream) take(now time.Time, load func() *root) (out []session.Response
 		return nil, time.Time{}, true
 	}
 	r := load()
-	view, ok := r.views.Get([]byte(st.id))
-	if !ok || view.plan.Hold != "" {
+	at, ok := r.seats.Get([]byte(st.id))
+	if !ok || at.plan.Hold != "" {
 		return nil, deadline, false
 	}
-	if view != st.seen {
-		st.seen = view
+	if at.plan != st.seen {
+		st.seen = at.plan
 		st.session.DirtyAll()
 	}
-	out, wake = st.session.Turn(now, offer{root: r, view: view})
+	out, wake = st.session.Turn(now, offer{root: r, seat: at})
 	return out, wake, false
 }

@@ -86,13 +86,13 @@ func (t *translation) wants(r reading) (needs []facts.Topic, missing string) {
 			missing = r.Why(facts.ID{Topic: topic})
 		}
 	}
-	needs = append(needs, result.Plan.Needs...)
+	needs = append(needs, result.Plan.Topics()...)
 	return needs, cmp.Or(missing, unmet(r, result.Plan))
 }
 
 // unmet is why a topic of the plan is not known yet.
 func unmet(r reading, plan *snapshot.Plan) string {
-	for _, topic := range plan.Needs {
+	for _, topic := range plan.Topics() {
 		if !r.Known(topic) {
 			return r.Why(facts.ID{Topic: topic})
 		}

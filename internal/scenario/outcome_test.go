@@ -161,7 +161,7 @@ func describePlan(p *snapshot.Plan) []byte {
 		}
 	}
 	line(0, "needs")
-	for _, topic := range p.Needs {
+	for _, topic := range p.Topics() {
 		line(1, topic.String())
 	}
 	return []byte(b.String())
