@@ -44,6 +44,13 @@ func layers() []layer {
 		{"internal/archtest", nil, "rules have no code"},
 		{"internal/scenario", nil, "scenarios are files, and their tests have no code to share"},
 		{"internal/testenv", nil, "the peers at the outer ends are real, so the program is not part of them"},
+		{"test/load/wire", nil, "the load generator reads bytes, so that it is light and measures every server alike"},
+		{"test/load/h2", nil, "one call of the load generator, without I/O"},
+		{"test/load/catalog", []string{"test/load/wire"}, "a load test's catalog knows nothing of who measures what"},
+		{"test/load/fleet", []string{"test/load/wire", "test/load/h2"}, "the load generator is a client: it meets the server over its port"},
+		{"test/load/seed", []string{"test/load/catalog"}, "a command line over the catalog"},
+		{"test/load/xdsload", []string{"test/load/catalog", "test/load/fleet"}, "a command line over the fleet"},
+		{"test/load/bench", []string{"test/load/catalog", "test/load/fleet"}, "a benchmark is a user of the programs it compares"},
 		{"examples", nil, "examples are files"},
 		{"cmd/catenary", []string{anything}, "the wiring knows everything, and nothing knows the wiring"},
 	}
