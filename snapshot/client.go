@@ -14,6 +14,9 @@ type Client struct {
 	// Address is the IP address the client connects from. It tells registrations apart that have
 	// one ID on several nodes.
 	Address string
+	// Reader is under which name the client's rights to read services are facts; empty when it may
+	// read everything.
+	Reader string
 	// Declared clients bring their upstreams themselves; others are looked up among the
 	// registrations.
 	Declared  bool

@@ -30,7 +30,7 @@ func (s *selector) upstreams(c Client) []UpstreamKey {
 	bound := map[string]string{}
 	central := centralConfig(s.r, c.Service)
 	for _, u := range list {
-		key := UpstreamKey{Kind: s.kind, Upstream: u}
+		key := UpstreamKey{Kind: s.kind, Reader: c.Reader, Upstream: u}
 		if u.unsupported == "" {
 			key.Upstream.Config = u.Config.or(central.of(u.Service))
 			bind := u.bind()

@@ -24,9 +24,16 @@ type targets struct {
 	key    ChainKey
 	config UpstreamConfig
 	out    *UpstreamPlan
+	barred bool // the client must not read a target, or that is not known
 }
 
+// plan adds what a chain needs. Nothing is served of a chain with a target that the client must not read.
 func (t *targets) plan(c *chain.Chain) {
+	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
+		if t.barred = !t.mayRead(c.Targets[id].Service, t.out); t.barred {
+			return
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
 		node := c.Nodes[name]
 		if node.Resolver == nil {

@@ -15,6 +15,8 @@ import (
 // planned once for all clients that have it.
 type UpstreamKey struct {
 	Kind Kind
+	// Reader is whose rights count.
+	Reader string
 	// Upstream is what the client wants, with what central configuration says of it.
 	Upstream Upstream
 	// Taken names another upstream of the client that has the same address, if one does.
@@ -50,7 +52,7 @@ func (u *update) upstream(key UpstreamKey) *upstreamEntry {
 func (u *update) remakeUpstream(e *upstreamEntry) {
 	r := u.view.Read()
 	var used *chainEntry
-	p := &planner{cfg: u.cfg, r: r, kind: e.key.Kind, chains: func(key ChainKey) ChainState {
+	p := &planner{cfg: u.cfg, r: r, kind: e.key.Kind, reader: e.key.Reader, chains: func(key ChainKey) ChainState {
 		used = u.chain(key)
 		return used.state
 	}}
@@ -89,6 +91,7 @@ type planner struct {
 	cfg    Config
 	r      *facts.Reader
 	kind   Kind
+	reader string
 	chains func(ChainKey) ChainState
 }
 
@@ -102,6 +105,9 @@ func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
 		return out
 	case k.Taken != "":
 		out.Pending = fmt.Sprintf("%s is already the address of upstream %s: give it another port", out.Bind, k.Taken)
+		return out
+	}
+	if !p.mayRead(u.Service, out) {
 		return out
 	}
 	key := ChainKey{
@@ -125,12 +131,31 @@ func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
 		t.plan(state.Chain)
 	}
 	out.needs = union(out.needs)
-	if out.Pending != "" {
+	if out.Pending != "" || t.barred {
 		out.Resources = nil
 		return out
 	}
 	out.Resources = append(out.Resources, entrance(u, key, state.Protocol)...)
 	return out
+}
+
+// mayRead reports whether the client may read a service. When not, the plan says why: the upstream is
+// left out if the client must not, and pending while that is not known.
+func (p *planner) mayRead(service string, out *UpstreamPlan) bool {
+	if p.reader == "" {
+		return true
+	}
+	topic := facts.Rights(p.reader, service)
+	out.needs = append(out.needs, topic)
+	switch p.r.Right(p.reader, service) {
+	case facts.Present, facts.Suspect:
+		return true
+	case facts.Absent:
+		out.Missing = append(out.Missing, fmt.Sprintf("the client has no service:read on %q", service))
+	case facts.Unknown:
+		out.Pending = fmt.Sprintf("whether the client has service:read on %q: %s", service, p.r.Why(facts.ID{Topic: topic}))
+	}
+	return false
 }
 
 // entrance is where the client's traffic to an upstream enters: the listener and its routes.

@@ -82,10 +82,11 @@ func checkField(what, text string) error {
 	return nil
 }
 
-// userAgent returns what a session reads of a node. The metadata can take megabytes.
-func userAgent(node *corev3.Node) *corev3.Node {
+// traits returns what a session reads of a node. The metadata can take megabytes.
+func traits(node *corev3.Node) *corev3.Node {
 	return &corev3.Node{
 		UserAgentName: clip(node.GetUserAgentName()), UserAgentVersionType: node.GetUserAgentVersionType(),
+		ClientFeatures: node.GetClientFeatures(),
 	}
 }
 

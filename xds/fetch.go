@@ -28,6 +28,8 @@ func (s *Server) fetch(ctx context.Context, only *session.Type, req *session.Req
 			return nil, status.Error(codes.Unavailable, "what was asked for is not known yet; try again")
 		case <-s.done:
 			return nil, errEnding
+		case <-st.grant.Revoked:
+			return nil, st.grant.Err()
 		case <-st.bell:
 		}
 	}

@@ -6,6 +6,7 @@ package xds
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type Metrics interface {
 	RouteWaited()
 	PlanRun()
 	ProductMade(kind string)
+	// GRPCRefused counts n refusals for a reason.
+	GRPCRefused(reason string, n int)
 	// Problems is how many chains do not compile now.
 	Problems(n int)
 }
@@ -43,6 +46,8 @@ type Config struct {
 	TrustDomain string
 	// PlaintextMesh serves registered sidecars without identity, for measuring.
 	PlaintextMesh bool
+	// Guard decides which clients are served; nil admits everyone.
+	Guard Guard
 	// Linger is how long everything of a client that left is kept for its return, 60 s by default.
 	Linger time.Duration
 	// FirstRequestWithin is how long a client may take to say who it is, 30 s by default, and
@@ -52,6 +57,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Guard == nil {
+		c.Guard = believer{}
+	}
 	c.Linger = cmp.Or(c.Linger, time.Minute)
 	c.FirstRequestWithin = cmp.Or(c.FirstRequestWithin, 30*time.Second)
 	c.AnswerWithin = cmp.Or(c.AnswerWithin, 5*time.Minute)
@@ -92,18 +100,24 @@ func (s *Server) open(c call, req *session.Request) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	grant, err := s.cfg.Guard.Admit(c.ctx, id.client)
+	if err != nil {
+		return nil, err
+	}
+	id.client.Reader = grant.Reader
 	st := &stream{
 		id:     fmt.Sprintf("%s#%d", id.client.ID, s.lastID.Add(1)),
-		client: id.client, version: id.version,
+		client: id.client, version: id.version, grant: grant,
 		form: c.form, peer: c.peer(), connected: time.Now(),
 		bell:  make(chan struct{}, 1),
 		dirty: map[dirt]struct{}{},
 		session: session.New(session.Config{
-			Form: c.form, ControlPlane: "catenary", CloseAfter: s.cfg.AnswerWithin,
+			Form: c.form, Only: c.only, ControlPlane: "catenary", CloseAfter: s.cfg.AnswerWithin,
 		}),
 	}
-	req.Node = userAgent(req.Node)
-	if err := s.request(st, req); err != nil {
+	req.Node = traits(req.Node)
+	if _, err := s.request(st, req); err != nil {
+		grant.Release()
 		return nil, err
 	}
 	s.pub.join(st)
@@ -121,29 +135,38 @@ func (s *Server) close(st *stream) {
 	delete(s.streams, st)
 	s.mu.Unlock()
 	s.pub.leave(st)
+	st.grant.Release()
 	s.cfg.Metrics.StreamClosed(formName(st.form))
 	s.cfg.Logger.Info("a proxy disconnected", "proxy", st.client.ID, "address", st.peer.String())
 }
 
-// request gives the session one message of the client.
-func (s *Server) request(st *stream, req *session.Request) error {
+// request gives the session one message of the client, and reports whether a turn is due.
+func (s *Server) request(st *stream, req *session.Request) (due bool, err error) {
 	if len(req.TypeURL) > maxTypeURL {
-		return refuse("proxy %q: type_url has %d bytes, more than the %d allowed", st.client.ID, len(req.TypeURL), maxTypeURL)
+		return false, refuse("proxy %q: type_url has %d bytes, more than the %d allowed", st.client.ID, len(req.TypeURL), maxTypeURL)
 	}
 	now := time.Now()
 	st.mu.Lock()
 	before := st.nacks(req)
-	err := st.session.Request(now, req)
+	err = st.session.Request(now, req)
 	sent := st.nacks(req) > before
+	due = st.session.Due()
 	st.mu.Unlock()
+	if limit := (*session.LimitError)(nil); errors.As(err, &limit) {
+		s.cfg.Metrics.GRPCRefused(refusedNames, 1)
+		return false, status.Error(codes.ResourceExhausted, clip(fmt.Sprintf("proxy %q: %v", st.client.ID, err)))
+	}
 	if err != nil {
-		return refuse("proxy %q: %v", st.client.ID, err)
+		return false, refuse("proxy %q: %v", st.client.ID, err)
 	}
 	if req.Error != nil {
 		s.refused(st, req, sent)
 	}
-	return nil
+	return due, nil
 }
+
+// refusedNames is the reason of a refusal: the limit of the names that one stream may ask for.
+const refusedNames = "names"
 
 // otherType stands for the types that are not served: a client can make up any number of them.
 const otherType = "other"

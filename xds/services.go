@@ -7,8 +7,10 @@ import (
 	clusterservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	endpointservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
+	extensionservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/extension/v3"
 	listenerservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
 	routeservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
+	secretservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
 	"google.golang.org/grpc"
 
 	"github.com/catenary-mesh/catenary/xds/session"
@@ -28,6 +30,9 @@ func services() []service {
 		{&endpointservicev3.EndpointDiscoveryService_ServiceDesc, session.EndpointURL},
 		{&listenerservicev3.ListenerDiscoveryService_ServiceDesc, session.ListenerURL},
 		{&routeservicev3.RouteDiscoveryService_ServiceDesc, session.RouteURL},
+		{&routeservicev3.VirtualHostDiscoveryService_ServiceDesc, session.VirtualHostURL},
+		{&secretservicev3.SecretDiscoveryService_ServiceDesc, session.SecretURL},
+		{&extensionservicev3.ExtensionConfigDiscoveryService_ServiceDesc, session.ExtensionURL},
 	}
 }
 

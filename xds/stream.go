@@ -23,6 +23,7 @@ type stream struct {
 	id        string // unique among streams
 	client    snapshot.Client
 	version   string
+	grant     *Grant
 	form      session.Form
 	peer      net.Addr
 	connected time.Time
@@ -125,10 +126,13 @@ func (s *Server) read(ctx context.Context, r *reader) error {
 		if req, err = r.recv(); err != nil {
 			return err
 		}
-		if err := s.request(st, req); err != nil {
+		due, err := s.request(st, req)
+		if err != nil {
 			return err
 		}
-		st.wake()
+		if due {
+			st.wake()
+		}
 	}
 }
 
@@ -145,6 +149,8 @@ func (s *Server) watch(ctx context.Context, st *stream, ended <-chan error) erro
 			return errEnding
 		case err := <-ended:
 			return quiet(err)
+		case <-st.grant.Revoked:
+			return st.grant.Err()
 		case now := <-look.C:
 			wait := s.cfg.AnswerWithin
 			if since := st.writing.Load(); since != 0 {
