@@ -283,10 +283,21 @@ func TestDeltaReconnect(t *testing.T) {
 			> cluster +c=1`,
 		"names are compared": `
 			offer endpoint/a=1 endpoint/b=2
+			keep cluster
+			> cluster nothing
+			ack cluster
 			ask endpoint a=1 b=1 c=1 d
 			> endpoint +b=2 -d
 			ack endpoint
+			pass 1s
 			> endpoint -c`,
+		"a client that does not ask for clusters first may wait for endpoints": `
+			offer cluster/a=1 endpoint/a=1 endpoint/b=2
+			ask endpoint a=1 b=1
+			> endpoint +a=1 +b=2
+			ack endpoint
+			keep cluster a=1
+			> cluster nothing`,
 		"endpoints of a cluster that was sent are sent": `
 			offer cluster/a=1 cluster/b=2>eb endpoint/a=1 endpoint/eb=1
 			keep cluster a=1 b=1
@@ -296,6 +307,8 @@ func TestDeltaReconnect(t *testing.T) {
 		"endpoints asked for before their cluster are sent after it": `
 			offer cluster/a=2 endpoint/a=1
 			ask endpoint a=1
+			> endpoint +a=1
+			ack endpoint
 			keep cluster a=1
 			> cluster +a=2
 			> endpoint +a=1`,

@@ -150,10 +150,13 @@ func (m *model) rarely() {
 	}
 	m.note("reconnect")
 	m.begin()
+	clusters := m.peer.types[clusterType()]
+	asksClusters := clusters.asked && (clusters.wildcard || len(clusters.names) > 0)
 	for t, h := range m.peer.types {
 		for name := range h.have {
-			// A version of the state of the world does not say what the client has.
-			m.excuses[t.Name+"/"+name] = m.peer.form == session.SotW
+			// A version of the state of the world does not say what the client has, and endpoints that are
+			// asked for before clusters may be waited for.
+			m.excuses[t.Name+"/"+name] = m.peer.form == session.SotW || t.URL == session.EndpointURL && !asksClusters
 		}
 	}
 	m.blind = m.peer.form == session.SotW || m.refusals

@@ -154,8 +154,17 @@ func (s *Session) subscribe(sub *subscription, req *Request, listed uint64) {
 		return
 	}
 	s.brought += len(req.Initial)
-	if sub.t == endpointType {
+	if sub.t != endpointType {
+		return
+	}
+	if s.subs[clusterType.rank].asked {
 		s.warm(s.clustersSent())
+		return
+	}
+	// An Envoy asks for clusters first, but not while one of them warms. It may then wait for endpoints
+	// that were lost with the last stream, though it brings the ones along that it had before.
+	for name := range sub.named {
+		sub.mark(name, true)
 	}
 }
 
