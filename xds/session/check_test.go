@@ -41,6 +41,7 @@ func (m *model) checkNames(msg *message) {
 			m.fail("%s: %s was not asked for", msg.typ, c.name)
 		}
 		seen[c.name] = true
+		m.checkLease(h, msg, c)
 	}
 	for _, name := range msg.removed {
 		if seen[name] {
@@ -50,6 +51,24 @@ func (m *model) checkNames(msg *message) {
 		if m.offer.incomplete && m.holds(msg.typ, name) {
 			m.fail("%s: %s is removed while the offer is incomplete", msg.typ, name)
 		}
+	}
+}
+
+// checkLease: virtual hosts are never sent, and a heartbeat is understood.
+func (m *model) checkLease(h *half, msg *message, c content) {
+	have, ok := h.have[c.name]
+	switch {
+	case msg.typ.URL == session.VirtualHostURL:
+		m.fail("virtual host %s is sent", c.name)
+	case (c.beat || c.ttl > 0) && !m.leases:
+		m.fail("%s: %s has a TTL", msg.typ, c.name)
+	case !c.beat:
+	case !ok && !m.reconnected:
+		m.fail("%s: a heartbeat of %s, which the client does not have", msg.typ, c.name)
+	case m.peer.form == session.Delta && ok && have.version != c.version && !m.refusals:
+		m.fail("%s: a heartbeat of %s=%s, where the client has %s", msg.typ, c.name, c.version, have.version)
+	case m.peer.form == session.SotW && c.version != h.info:
+		m.fail("%s: a heartbeat of version %s, where the client has %s", msg.typ, c.version, h.info)
 	}
 }
 
@@ -68,6 +87,10 @@ func (m *model) checkNeed(msg *message) {
 	for _, c := range msg.contents {
 		key := msg.typ.Name + "/" + c.name
 		have, ok := h.have[c.name]
+		if c.beat || (m.peer.form == session.SotW && have.ttl > 0) {
+			news = true
+			continue
+		}
 		isNew := !ok || have.version != c.version || have.absent || m.excuses[key]
 		if !isNew && !full && !m.refusals {
 			m.fail("%s: %s=%s is sent again without need", msg.typ, c.name, c.version)
@@ -96,7 +119,7 @@ func (m *model) anyExcuse(t *session.Type) bool {
 			return true
 		}
 	}
-	return len(m.nonces) < 5 // the first response of a type, after a reconnect too
+	return len(m.nonces) <= len(m.types) // the first response of a type, after a reconnect too
 }
 
 func (m *model) sendClusters(msg *message) {
@@ -132,7 +155,7 @@ func (m *model) checkRefs(msg *message) {
 				m.fail("%s %s goes before its cluster %s", msg.typ, c.name, ref)
 			}
 			f := m.flights["cluster"]
-			if f != nil && m.now.Sub(f.sentAt) < time.Second && m.newIn(f, ref) {
+			if _, has := clusters.have[ref]; f != nil && m.now.Sub(f.sentAt) < time.Second && m.newIn(f, ref) && !has {
 				m.fail("%s %s does not wait for its cluster %s", msg.typ, c.name, ref)
 			}
 		}
@@ -176,8 +199,8 @@ func (m *model) checkRemovedClusters(msg *message) {
 	}
 }
 
-// sees reports whether the client can hear that a name is gone: SotW says nothing of routes
-// that are gone.
+// sees reports whether the client can hear that a name is gone: SotW says so in full sets and in
+// empty assignments only.
 func (m *model) sees(t *session.Type) bool {
-	return m.peer.form == session.Delta || t.URL != session.RouteURL
+	return m.peer.form == session.Delta || m.full(t) || t.URL == session.EndpointURL
 }

@@ -87,7 +87,7 @@ func (t *turn) judgePresent(sub *subscription, r *Resource, force bool) (verdict
 		sub.adopt(r.Name)
 		return nothing, nil
 	}
-	if blocked, until := t.blocked(r); blocked {
+	if blocked, until := t.blocked(sub, r); blocked {
 		t.wakeAt(until)
 		return wait, nil
 	}
@@ -116,8 +116,9 @@ func (t *turn) judgeAbsent(sub *subscription, name string, force bool) verdict {
 
 // blocked reports whether a resource must wait for clusters it refers to: without limit for those
 // that are still to be sent, and until a time for those that the client has yet to accept, or for
-// whose endpoints it has yet to ask: a cluster takes no traffic before it has them.
-func (t *turn) blocked(r *Resource) (bool, time.Time) {
+// whose endpoints it has yet to ask: a cluster takes no traffic before it has them. However often they
+// change, the wait is no longer than for one of them.
+func (t *turn) blocked(sub *subscription, r *Resource) (bool, time.Time) {
 	if !r.Type.awaits || !t.s.ordered() {
 		return false, time.Time{}
 	}
@@ -128,7 +129,7 @@ func (t *turn) blocked(r *Resource) (bool, time.Time) {
 		switch {
 		case t.owed(clusters, ref):
 			return true, time.Time{}
-		case clusters.flight.put(ref) != nil:
+		case clusters.brings(ref):
 			since = clusters.flight.at
 		case t.cold(clusters, ref):
 			since = clusters.record.ackedAt
@@ -137,7 +138,19 @@ func (t *turn) blocked(r *Resource) (bool, time.Time) {
 			latest = until
 		}
 	}
+	if !t.now.Before(latest) {
+		return false, time.Time{}
+	}
+	if until := sub.since(r, t.now).Add(t.s.cfg.ClusterAckWait); until.Before(latest) {
+		latest = until
+	}
 	return t.now.Before(latest), latest
+}
+
+// brings reports whether something new of a name is on the wire.
+func (sub *subscription) brings(name string) bool {
+	r := sub.flight.put(name)
+	return r != nil && !sub.held.entries[name].is(r.Version)
 }
 
 // cold reports whether the client accepted a cluster on this stream and there are endpoints of it that
@@ -162,7 +175,7 @@ func (t *turn) overdue(sub *subscription, r *Resource) int {
 	clusters := t.s.subs[clusterType.rank]
 	isNew := !sub.held.entries[r.Name].is(r.Version)
 	if isNew && sub.t.awaits && t.s.ordered() && slices.ContainsFunc(r.Refs, func(ref string) bool {
-		return clusters.flight.put(ref) != nil
+		return clusters.brings(ref)
 	}) {
 		return 1
 	}
@@ -194,7 +207,7 @@ func (t *turn) retry(sub *subscription) []*Resource {
 		if !refused.retry || state != Present || r.Version != refused.version {
 			continue
 		}
-		if blocked, until := t.blocked(r); blocked {
+		if blocked, until := t.blocked(sub, r); blocked {
 			t.wakeAt(until)
 			return nil
 		}

@@ -19,14 +19,20 @@ type model struct {
 	offer *offer
 	peer  *peer
 	now   time.Time
+	wake  time.Time // as the last turn said
+	seen  bool      // whether the last turn found the offer complete
 	steps []string
+	types []*session.Type // that the stream uses
 
 	versions int
 	timely   bool // time stands still: nothing may go by the clock
 	refusals bool
+	leases   bool // some resources have a TTL
 	// blind: after a reconnect the server cannot know what a full set removes, nor what an old
 	// listener refers to that stays in force by a refusal.
 	blind bool
+	// reconnected: the client brought along what the server may not know of.
+	reconnected bool
 
 	nonces  map[string]bool
 	sent    map[string]bool     // clusters sent and not removed since
@@ -47,10 +53,22 @@ func (s *source) next(n int) int {
 }
 
 func newModel(t *testing.T, data []byte) *model {
-	m := &model{t: t, src: source{data}, offer: newOffer(), now: time.Unix(1e9, 0)}
-	form := session.Form(m.src.next(2))
+	m := &model{t: t, src: source{data}, offer: newOffer(), now: time.Unix(1e9, 0), types: classic(), seen: true}
+	first := m.src.next(256)
 	m.timely, m.refusals = m.src.next(2) == 0, m.src.next(2) == 0
-	m.peer = newPeer(form)
+	var cfg session.Config
+	cfg.Form = session.Form(first % 2)
+	switch kind := first / 2 % 4; kind {
+	case 0: // the types that carry traffic
+	case 1:
+		m.types = session.Types()
+	case 2:
+		cfg.Only = classic()[first/8%4]
+		m.types = []*session.Type{cfg.Only}
+	case 3:
+		m.leases, m.timely = true, false
+	}
+	m.peer = newPeer(cfg, m.leases)
 	for _, t := range session.Types() {
 		wildcard := t.URL == session.ClusterURL || t.URL == session.ListenerURL
 		m.peer.types[t].wildcard = wildcard && m.src.next(8) < 7
@@ -72,8 +90,8 @@ func (m *model) note(format string, args ...any) {
 func (m *model) fail(format string, args ...any) {
 	m.t.Helper()
 	steps := m.steps
-	if len(steps) > 80 {
-		steps = steps[len(steps)-80:]
+	if len(steps) > 400 {
+		steps = steps[len(steps)-400:]
 	}
 	for _, step := range steps {
 		m.t.Log(step)
@@ -91,7 +109,7 @@ func (m *model) must(err error) {
 // names has one that is part of another, and one that no wildcard stands for.
 func (m *model) name() string { return []string{"aa", "bb", "cc", "bbx", "dd.x"}[m.src.next(5)] }
 
-func (m *model) typ() *session.Type { return classic()[m.src.next(4)] }
+func (m *model) typ() *session.Type { return m.types[m.src.next(len(m.types))] }
 
 // classic are the types that carry traffic.
 func classic() []*session.Type {
@@ -134,8 +152,7 @@ func (m *model) step() {
 		m.dirty("endpoint/" + name)
 	case 14:
 		if !m.timely {
-			m.now = m.now.Add(300 * time.Millisecond)
-			m.note("pass 300ms")
+			m.pass(300 * time.Millisecond)
 		}
 	case 15:
 		m.rarely()
@@ -149,6 +166,7 @@ func (m *model) rarely() {
 		return
 	}
 	m.note("reconnect")
+	m.reconnected = true
 	m.begin()
 	clusters := m.peer.types[clusterType()]
 	asksClusters := clusters.asked && (clusters.wildcard || len(clusters.names) > 0)
@@ -160,6 +178,7 @@ func (m *model) rarely() {
 		}
 	}
 	m.blind = m.peer.form == session.SotW || m.refusals
+	m.wake, m.seen = time.Time{}, true
 	m.must(m.peer.reconnect(m.now))
 }
 
@@ -167,6 +186,10 @@ func (m *model) dirty(key string) {
 	for _, t := range session.Types() {
 		if rest, ok := cutType(key, t); ok {
 			m.peer.s.Dirty(t, rest)
+			if c, has := m.peer.types[t].have[rest]; has && m.offer.resources[key] == nil {
+				c.ends = time.Time{} // nobody cares when it ends
+				m.peer.types[t].have[rest] = c
+			}
 		}
 	}
 }
@@ -184,6 +207,9 @@ func (m *model) change(t *session.Type, name string) {
 	text := fmt.Sprintf("%s/%s=%d", t.Name, name, m.versions)
 	if m.refusals && m.src.next(6) == 0 {
 		text += "!"
+	}
+	if m.leases && m.src.next(2) == 0 {
+		text += "~1s"
 	}
 	if t.URL == session.RouteURL || t.URL == session.ListenerURL {
 		if clusters := m.offer.Names(clusterType()); len(clusters) > 0 {
@@ -224,14 +250,24 @@ func (m *model) deliver() {
 	msg := m.peer.wire[0]
 	partly, names := m.src.next(2) == 0, m.src.next(2) == 0
 	m.note("answer %s %v -%v", msg.typ, msg.contents, msg.removed)
+	if m.reconnected && slices.ContainsFunc(msg.contents, func(c content) bool { return c.beat }) {
+		for _, c := range msg.contents { // it refuses all for the heartbeat of one that expired meanwhile
+			m.excuses[msg.typ.Name+"/"+c.name] = true
+		}
+	}
 	delete(m.flights, msg.typ.Name)
 	m.must(m.peer.answer(m.now, partly, names))
 }
 
 func (m *model) turn() {
+	quiet := !m.peer.s.Due() && m.seen == !m.offer.incomplete && (m.wake.IsZero() || m.now.Before(m.wake))
 	responses, wake := m.peer.s.Turn(m.now, m.offer)
+	m.wake, m.seen = wake, !m.offer.incomplete
 	if !wake.IsZero() && !wake.After(m.now) {
 		m.fail("wakes at once, which is a busy loop")
+	}
+	if quiet && len(responses) > 0 {
+		m.fail("a turn that was not due sends %s", responses[0].Type)
 	}
 	for i := range responses {
 		sameAsMessage(m.t, m.peer.form, &responses[i])
@@ -241,6 +277,43 @@ func (m *model) turn() {
 		m.flights[msg.typ.Name] = msg
 		m.peer.wire = append(m.peer.wire, msg)
 	}
+}
+
+// pass lets time pass, with a turn whenever one was asked for. A client whose resources expire answers
+// before, and loses none.
+func (m *model) pass(d time.Duration) {
+	m.note("pass %s", d)
+	end := m.now.Add(d)
+	for m.leases {
+		for len(m.peer.wire) > 0 {
+			m.deliver()
+			m.turn()
+		}
+		if m.wake.IsZero() || m.wake.After(end) {
+			break
+		}
+		m.now = m.wake
+		m.turn()
+	}
+	m.now = end
+	for t, h := range m.peer.types {
+		for name, c := range h.have {
+			if !c.ends.IsZero() && !c.ends.After(m.now) {
+				m.expire(t, name)
+			}
+		}
+	}
+}
+
+// expire has the client drop a resource: one that is gone, or that it brought along when nothing was
+// known of it, so that its TTL was not either.
+func (m *model) expire(t *session.Type, name string) {
+	m.note("expires: %s/%s", t, name)
+	if _, state := m.offer.Lookup(t, name); state != session.Absent && !m.reconnected {
+		m.fail("%s %s expires at the client", t, name)
+	}
+	delete(m.peer.types[t].have, name)
+	m.excuses[t.Name+"/"+name] = true
 }
 
 // settle lets everything come to rest and compares.
@@ -261,7 +334,7 @@ func (m *model) settle() {
 			m.deliver()
 			m.turn()
 		}
-		m.now = m.now.Add(time.Second)
+		m.pass(time.Second)
 		m.turn()
 	}
 	for t, h := range m.peer.types {
@@ -283,6 +356,9 @@ func (m *model) compare(t *session.Type, h *half) {
 	}
 	for name := range want {
 		r, state := m.offer.Lookup(t, name)
+		if t.URL == session.VirtualHostURL {
+			state = session.Absent
+		}
 		have, ok := h.have[name]
 		switch {
 		case state == session.Absent && ok && !have.absent && !m.kept(t) && m.sees(t):

@@ -53,7 +53,7 @@ func (sub *subscription) accept(b *batch) {
 // it, and has the rest sent again: a client that refuses a response may have taken any part of it.
 // Each refusal takes at least one resource out of what is sent, so that it ends.
 func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
-	suspects := blamed(f.puts, refusal.Message)
+	suspects := blamed(f, refusal.Message)
 	for _, r := range f.puts {
 		if !sub.subscribed(r.Name) {
 			continue
@@ -102,10 +102,11 @@ func (sub *subscription) queueRetry(name string) {
 }
 
 // blamed returns the names of the resources that occur in the text, or all when none does; sorted. A
-// name within a longer one, such as api in v1.api, is not meant by it.
-func blamed(puts []*Resource, text string) []string {
+// name within a longer one, such as api in v1.api, is not meant by it. Beside heartbeats none is blamed
+// without being named: those are not sent again, and tell whether it was them.
+func blamed(f *flight, text string) []string {
 	var all, found []string
-	for _, r := range puts {
+	for _, r := range f.puts {
 		all = append(all, r.Name)
 	}
 	longestFirst := slices.Clone(all)
@@ -116,7 +117,7 @@ func blamed(puts []*Resource, text string) []string {
 			text = strings.ReplaceAll(text, name, "\x00")
 		}
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && len(f.beats) == 0 {
 		return all
 	}
 	slices.Sort(found)

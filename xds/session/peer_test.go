@@ -41,14 +41,19 @@ type half struct {
 // peer is a client that follows the protocol: it takes responses in order, some time after they were
 // sent, and says what it wants at any time.
 type peer struct {
+	cfg   session.Config
 	form  session.Form
+	node  *corev3.Node
 	s     *session.Session
 	types map[*session.Type]*half
 	wire  []*message
 }
 
-func newPeer(form session.Form) *peer {
-	p := &peer{form: form, s: session.New(session.Config{Form: form}), types: map[*session.Type]*half{}}
+func newPeer(cfg session.Config, leases bool) *peer {
+	p := &peer{cfg: cfg, form: cfg.Form, node: modernEnvoy(), s: session.New(cfg), types: map[*session.Type]*half{}}
+	if leases {
+		p.node.ClientFeatures = []string{"xds.config.resource-in-sotw", "xds.config.supports-resource-ttl"}
+	}
 	for _, t := range session.Types() {
 		p.types[t] = &half{names: map[string]bool{}, have: map[string]content{}}
 	}
@@ -57,7 +62,7 @@ func newPeer(form session.Form) *peer {
 
 // reconnect begins a new stream with what the client holds.
 func (p *peer) reconnect(now time.Time) error {
-	p.s, p.wire = session.New(session.Config{Form: p.form}), nil
+	p.s, p.wire = session.New(p.cfg), nil
 	for _, t := range session.Types() {
 		h := p.types[t]
 		h.nonce, h.everNamed = "", false
@@ -89,9 +94,12 @@ func (h *half) first() *discoveryv3.DeltaDiscoveryRequest {
 
 // say sends a message, which in delta is the one given and in SotW says all anyway.
 func (p *peer) say(now time.Time, t *session.Type, delta *discoveryv3.DeltaDiscoveryRequest) error {
-	h := p.types[t]
+	h, url := p.types[t], t.URL
+	if p.cfg.Only != nil {
+		url = ""
+	}
 	if p.form == session.Delta {
-		delta.TypeUrl, delta.Node = t.URL, modernEnvoy()
+		delta.TypeUrl, delta.Node = url, p.node
 		return p.s.Request(now, session.FromDelta(delta))
 	}
 	names := slices.Sorted(maps.Keys(h.names))
@@ -99,7 +107,7 @@ func (p *peer) say(now time.Time, t *session.Type, delta *discoveryv3.DeltaDisco
 		names = append(names, "*") // an empty list would end it
 	}
 	return p.s.Request(now, session.FromSotW(&discoveryv3.DiscoveryRequest{
-		TypeUrl: t.URL, ResponseNonce: h.nonce, VersionInfo: h.info, ResourceNames: names,
+		TypeUrl: url, Node: p.node, ResponseNonce: h.nonce, VersionInfo: h.info, ResourceNames: names,
 		ErrorDetail: delta.GetErrorDetail(),
 	}))
 }
@@ -144,7 +152,7 @@ func (p *peer) answer(now time.Time, partly, names bool) error {
 	h := p.types[m.typ]
 	var blamed []string
 	for _, c := range m.contents {
-		if c.bad() {
+		if c.bad() || (c.beat && p.form == session.Delta && h.have[c.name].version != c.version) {
 			blamed = append(blamed, c.name)
 		}
 	}
@@ -159,16 +167,27 @@ func (p *peer) answer(now time.Time, partly, names bool) error {
 		h.info = m.version
 	}
 	if len(blamed) == 0 || partly {
-		p.apply(h, m)
+		p.apply(now, h, m)
 	}
 	return p.say(now, m.typ, reply)
 }
 
-func (p *peer) apply(h *half, m *message) {
+func (p *peer) apply(now time.Time, h *half, m *message) {
 	full := p.form == session.SotW && (m.typ.URL == session.ClusterURL || m.typ.URL == session.ListenerURL)
 	listed := map[string]bool{}
 	for _, c := range m.contents {
 		listed[c.name] = true
+		have, ok := h.have[c.name]
+		if c.beat {
+			if ok && (p.form == session.SotW || have.version == c.version) {
+				have.ends = now.Add(c.ttl)
+				h.have[c.name] = have
+			}
+			continue
+		}
+		if c.ttl > 0 {
+			c.ends = now.Add(c.ttl)
+		}
 		if !c.bad() && (h.wildcard || h.names[c.name]) {
 			h.have[c.name] = c
 		}

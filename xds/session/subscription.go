@@ -26,6 +26,7 @@ type subscription struct {
 	dirty   map[string]bool      // to be compared in the next turn that can send
 	parked  map[string]bool      // unknown, or gone while the offer is incomplete
 	leases  map[string]lease     // what must be renewed
+	waits   map[string]waiting   // for the client to take clusters into use
 	leaving map[string]time.Time // to be removed, at the latest at that time
 	retries []string             // rejected names to be sent once more, alone
 	answer  bool                 // a wildcard is to be answered even by an empty response
@@ -137,6 +138,24 @@ func (sub *subscription) leave(name string, latest time.Time) {
 	}
 }
 
+// waiting is a resource that waits for the client to take clusters into use.
+type waiting struct {
+	version string
+	since   time.Time
+}
+
+// since returns when the wait of a resource began, which is now if it does not wait yet.
+func (sub *subscription) since(r *Resource, now time.Time) time.Time {
+	if w, ok := sub.waits[r.Name]; ok && w.version == r.Version {
+		return w.since
+	}
+	if sub.waits == nil {
+		sub.waits = map[string]waiting{}
+	}
+	sub.waits[r.Name] = waiting{version: r.Version, since: now}
+	return now
+}
+
 // adopt keeps a name that the client asks for as the resource has it, instead of as a request brought
 // it: that would hold on to the memory of the request.
 func (sub *subscription) adopt(name string) {
@@ -152,6 +171,7 @@ func (sub *subscription) forget(name string) {
 	delete(sub.dirty, name)
 	delete(sub.parked, name)
 	delete(sub.leaving, name)
+	delete(sub.waits, name)
 }
 
 // due reports whether a turn may have something to send.
@@ -233,6 +253,9 @@ func (sub *subscription) tidy(n int) {
 	}
 	if len(sub.leaving) == 0 {
 		sub.leaving = nil
+	}
+	if len(sub.waits) == 0 {
+		sub.waits = nil
 	}
 	if len(sub.rejected) == 0 {
 		sub.rejected = nil

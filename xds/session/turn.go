@@ -66,6 +66,9 @@ func (t *turn) update(sub *subscription) {
 		if verdict != remove {
 			delete(sub.leaving, name)
 		}
+		if verdict != wait && verdict != send { // a full set may have to wait for others
+			delete(sub.waits, name)
+		}
 		switch verdict {
 		case nothing:
 		case send:
@@ -179,6 +182,11 @@ func (t *turn) outlives(sub *subscription, holder, name string) bool {
 
 // send puts a batch on the wire, or settles it at once when there is nothing to say.
 func (t *turn) send(sub *subscription, b *batch) {
+	for _, r := range b.puts {
+		if sub.waits[r.Name].version == r.Version {
+			delete(sub.waits, r.Name)
+		}
+	}
 	f := &flight{batch: *b, version: sub.held.after(b).String(), at: t.now}
 	claim := sub.claim
 	sub.claim, sub.answer, sub.hold = "", false, false
