@@ -10,6 +10,9 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
+// readingPause is how many times as long as a reading took there is none after it.
+const readingPause = 4
+
 // confirming is how many readings that resolve doubts are made at once: when a stream is lost they are
 // due for all topics.
 const confirming = 8
@@ -28,7 +31,10 @@ type doubts struct {
 
 	answers chan reading // the outcome of the reading that is under way
 	reading bool
-	stale   bool // a snapshot was committed since it began
+	stale   bool          // a snapshot was committed since it began
+	rung    bool          // another reading was asked for since it began
+	ended   time.Time     // when the last reading ended
+	took    time.Duration // what it took
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	// since is what happened since the reading began, for what is not in it yet.
@@ -44,7 +50,7 @@ type reading struct {
 
 func (s *Source) newDoubts(to *sink) *doubts {
 	d := &doubts{
-		source: s, to: to, query: queryFor(to.topic, to.topic.Datacenter), answers: make(chan reading, 1),
+		source: s, to: to, query: queryFor(to.topic, s.datacenterOf(to.topic)), answers: make(chan reading, 1),
 		wait: exponential(s.limits.RetryMin, s.limits.ConfirmMax), timer: time.NewTimer(0),
 	}
 	d.timer.Stop()
@@ -68,11 +74,22 @@ func (d *doubts) judge(out facts.Outcome) {
 	}
 }
 
-// raise has the whole read at once.
+// raise has the whole read: at once, but what is large is not read all the time. What is raised while a
+// reading is under way is for the next.
 func (d *doubts) raise() {
-	d.raised = true
+	d.raised, d.rung = true, d.reading
 	d.wait.Reset()
-	d.timer.Reset(0)
+	d.timer.Reset(time.Until(d.ended.Add(max(d.source.limits.Pace, readingPause*d.took))))
+}
+
+// raiseWithin is raise after a while, unless a reading is due before.
+func (d *doubts) raiseWithin(wait time.Duration) {
+	if d.raised {
+		d.raise()
+		return
+	}
+	d.raised, d.rung = true, d.reading
+	d.timer.Reset(wait)
 }
 
 // again has the whole read after a while.
@@ -84,15 +101,17 @@ func (d *doubts) look(ctx context.Context) {
 		return // what it does not resolve is looked into again
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
-	d.reading, d.stale, d.since = true, false, map[instanceKey]effect{}
+	d.reading, d.stale, d.rung, d.since = true, false, false, map[instanceKey]effect{}
 	d.running.Go(func() { d.answers <- d.read(ctx) })
 }
 
 func (d *doubts) read(ctx context.Context) (r reading) {
-	if r.err = d.source.confirms.Acquire(ctx, 1); r.err != nil {
-		return r
+	if !d.source.always(d.to.topic) {
+		if r.err = d.source.confirms.Acquire(ctx, 1); r.err != nil {
+			return r
+		}
+		defer d.source.confirms.Release(1)
 	}
-	defer d.source.confirms.Release(1)
 	if r.answer, r.err = d.source.ask(ctx, d.query, 0, 0); r.err == nil && !r.answer.filtered {
 		r.seen, r.err = d.source.rights.verified(ctx)
 	}
@@ -114,7 +133,7 @@ func (d *doubts) overtake() { d.stale = true }
 
 // take ends a reading and returns what happened since it began; ok is false when it is of no use.
 func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
-	d.finish()
+	d.finish(r.answer.took)
 	switch {
 	case r.err != nil:
 		d.again()
@@ -134,22 +153,26 @@ func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
 // resolved judges by what a reading did.
 func (d *doubts) resolved(out facts.Outcome, r reading) {
 	d.raised, d.suspects = out.Suspects > 0 || out.Unconfirmed, out.Suspects
+	hidden := ""
+	if d.raised && !r.seen {
+		hidden = hiddenReason(r.answer.filtered)
+	}
+	d.to.hidden(hidden)
 	switch {
-	case !d.raised:
-		d.timer.Stop()
-		d.to.hidden("")
-	case r.seen:
+	case d.rung:
+		d.raise()
+	case d.raised:
 		d.again()
 	default:
-		d.again()
-		d.to.hidden(hiddenReason(r.answer.filtered))
+		d.wait.Reset()
+		d.timer.Stop()
 	}
 }
 
-func (d *doubts) finish() {
+func (d *doubts) finish(took time.Duration) {
 	d.cancel()
 	d.running.Wait()
-	d.reading = false
+	d.reading, d.ended, d.took = false, time.Now(), took
 }
 
 // stop ends the reading that is under way; it begins again when there is a stream.
@@ -157,7 +180,7 @@ func (d *doubts) stop() {
 	if !d.reading {
 		return
 	}
-	d.finish()
+	d.finish(0)
 	<-d.answers
 	d.since = nil
 	d.timer.Reset(0)

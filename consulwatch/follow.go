@@ -53,15 +53,20 @@ type watch struct {
 }
 
 func (s *Source) newWatch(to *sink) *watch {
-	dc := to.topic.Datacenter
-	if to.topic.Kind == facts.TopicEntries {
-		dc = s.datacenter
-	}
 	return &watch{
-		source: s, to: to, query: queryFor(to.topic, dc), slotted: !s.always(to.topic),
+		source: s, to: to, query: queryFor(to.topic, s.datacenterOf(to.topic)), slotted: !s.always(to.topic),
 		retry:   exponential(s.limits.RetryMin, s.limits.RetryMax),
 		confirm: exponential(s.limits.RetryMin, s.limits.ConfirmMax),
 	}
+}
+
+// datacenterOf returns the datacenter to ask for a topic; empty is the agent's own. Config entries are
+// those of the datacenter that is configured.
+func (s *Source) datacenterOf(topic facts.Topic) string {
+	if topic.Kind == facts.TopicEntries {
+		return s.datacenter
+	}
+	return topic.Datacenter
 }
 
 // exponential returns a backoff that doubles, each time give or take half.

@@ -3,6 +3,8 @@ package consulwatch
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -36,7 +38,7 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 			again.Reset()
 		}
 		to.served("")
-		s.polled(to.topic, err.Error())
+		s.polled(to.topic, err)
 		polling, end := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
@@ -47,16 +49,18 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 		s.followBlocking(polling, to)
 		end()
 		<-done
-		s.polled(to.topic, "")
+		s.polled(to.topic, nil)
 	}
 }
 
 // awaitEvents waits until it is worth asking for events again: at once when there was no connection and
 // there is one, else after a while.
 func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
+	wait := rand.N(4 * s.limits.RetryMin) // all topics come back at once
 	if conn, _, _, _ := s.link.get(); conn != nil {
-		pause(ctx, again.NextBackOff(), nil)
+		wait = again.NextBackOff()
 	}
+	defer func() { pause(ctx, wait, nil) }()
 	for ctx.Err() == nil {
 		conn, _, _, changed := s.link.get()
 		if conn != nil {
@@ -88,8 +92,14 @@ func (s *Source) followStream(ctx context.Context, to *sink) {
 }
 
 // polled says once for each reason that topics are followed by queries because events cannot be had, and
-// once that all have events again. An empty reason means that the topic has.
-func (s *Source) polled(topic facts.Topic, reason string) {
+// once that all have events again. No error means that the topic has. That Consul is away as a whole is
+// said by whoever asks it.
+func (s *Source) polled(topic facts.Topic, err error) {
+	reason, away := "", false
+	if err != nil {
+		var f *failure
+		reason, away = err.Error(), errors.As(err, &f) && f.server
+	}
 	s.mu.Lock()
 	news := reason != ""
 	for _, known := range s.polls {
@@ -101,10 +111,11 @@ func (s *Source) polled(topic facts.Topic, reason string) {
 	} else {
 		s.polls[topic] = reason
 	}
-	over := had && len(s.polls) == 0
+	over := had && len(s.polls) == 0 && s.pollsSaid
+	s.pollsSaid = !over && (s.pollsSaid || news && !away)
 	s.mu.Unlock()
 	switch {
-	case news:
+	case news && !away:
 		s.log.Warn("events cannot be had, so what they would tell is asked for by blocking queries", "topic", topic, "reason", reason)
 	case over:
 		s.log.Info("all topics that have events are followed by them again")

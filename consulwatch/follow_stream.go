@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -19,11 +20,16 @@ const (
 	settleMost = time.Second
 )
 
-// streamWatch is the state of following the instances of one topic by events.
+// mostLimited is how many streams in a row Consul may ask to have patience with.
+const mostLimited = 3
+
+// streamWatch is the state of following one topic by events. Those of instances are applied; those of
+// other topics tell that the whole is to be read.
 type streamWatch struct {
 	source *Source
 	to     *sink
-	view   applier
+	view   applier // of a topic of instances
+	bell   *bell   // of another topic; nil for one of instances
 	doubts *doubts
 	retry  *backoff.ExponentialBackOff
 
@@ -31,18 +37,23 @@ type streamWatch struct {
 	settle  *time.Timer // when the snapshot counts
 	ended   time.Time   // when the snapshot ended
 	failing int         // how many streams in a row brought nothing
+
+	// config is the central configuration of registrations when they were last read.
+	config string
 }
 
-// followEvents follows a topic of instances by events. It returns when ctx ends, or with the reason why
-// events cannot be had.
+// followEvents follows a topic by events. It returns when ctx ends, or with the reason why events cannot
+// be had.
 func (s *Source) followEvents(ctx context.Context, to *sink) error {
 	w := &streamWatch{source: s, to: to, retry: exponential(s.limits.RetryMin, s.limits.RetryMax), doubts: s.newDoubts(to)}
-	w.view.reset()
-	if to.topic.Datacenter != s.here() {
-		// What another datacenter says may never come, and only a query says why.
-		if err := w.readFirst(ctx); err != nil {
-			return err
-		}
+	if rings(to.topic.Kind) {
+		w.bell = &bell{kind: to.topic.Kind}
+	}
+	w.forget()
+	if w.bell != nil || to.topic.Datacenter != s.here() {
+		// What is always followed does not wait for a connection; and what another datacenter says may
+		// never come, and only a query says why.
+		w.readFirst(ctx)
 	}
 	for ctx.Err() == nil {
 		conn, server, err := s.link.await(ctx)
@@ -61,24 +72,54 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 	return nil
 }
 
+// forget drops the view, so that the next stream begins with a snapshot.
+func (w *streamWatch) forget() {
+	w.view.reset()
+	if w.bell != nil {
+		w.bell.reset()
+	}
+}
+
+// resume returns the index from which the view can go on; 0 when there is no view.
+func (w *streamWatch) resume() uint64 {
+	switch {
+	case w.bell != nil && w.bell.live:
+		return w.bell.index
+	case w.bell == nil && w.view.live():
+		return w.view.index
+	}
+	return 0
+}
+
+// live reports whether the snapshot of the stream is over.
+func (w *streamWatch) live() bool {
+	if w.bell != nil {
+		return w.bell.live
+	}
+	return w.view.live()
+}
+
 // after does what the end of a stream asks for. It returns an error when events are not to be had.
 func (w *streamWatch) after(ctx context.Context, err error) error {
+	if w.bell != nil {
+		w.bell.read = 0 // what is heard next may be from before, as after a restore
+	}
 	var f *failure
 	switch {
 	case errors.Is(err, errReset):
-		w.view.reset()
+		w.forget()
 		w.source.log.Debug("the events begin again", "topic", w.to.topic, "reason", err)
 		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil) // all topics hear it at once
 		return nil
 	case errors.Is(err, errCut):
 		pause(ctx, rand.N(w.source.limits.RetryMin), nil)
 		return nil
-	case errors.As(err, &f) && f.limited:
+	case errors.As(err, &f) && f.limited && w.failing <= mostLimited:
 		w.to.fail(err)
 	case w.failing > 1:
 		return err
 	}
-	w.view.reset()
+	w.forget()
 	pause(ctx, w.retry.NextBackOff(), nil)
 	return nil
 }
@@ -86,12 +127,12 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 // stream follows one stream to its end.
 func (w *streamWatch) stream(ctx context.Context, on subscribe.StateChangeSubscriptionClient, server string) error {
 	request, _ := subjectFor(w.to.topic)
-	request.Token = w.source.token()
-	if w.view.live() && w.view.index > 0 {
-		request.Index = w.view.index
+	request.Datacenter = w.source.datacenterOf(w.to.topic)
+	request.Token, request.Index = w.source.token(), w.resume()
+	if request.Index > 0 {
 		w.to.mode(ModeStreaming)
 	} else {
-		w.view.reset()
+		w.forget()
 		w.to.mode(ModeSnapshot)
 	}
 	sub, err := subscribeTo(ctx, on, request)
@@ -103,6 +144,8 @@ func (w *streamWatch) stream(ctx context.Context, on subscribe.StateChangeSubscr
 	w.failing++
 	w.settle = time.NewTimer(silence)
 	defer w.settle.Stop()
+	central := w.central()
+	w.merged()
 	for {
 		select {
 		case e := <-sub.events:
@@ -110,19 +153,17 @@ func (w *streamWatch) stream(ctx context.Context, on subscribe.StateChangeSubscr
 				return err
 			}
 		case <-w.settle.C:
-			if w.view.live() {
-				continue // resumed
-			}
-			if !w.view.ended {
+			if !w.live() && !w.view.ended {
 				return errSilent
 			}
 			w.settled()
+		case <-central:
+			central = w.central()
+			w.merged()
 		case <-w.doubts.due():
 			w.doubts.look(ctx)
 		case r := <-w.doubts.answers:
-			if err := w.answered(r); err != nil {
-				w.to.fail(err)
-			}
+			w.answered(r)
 		case err := <-sub.failed:
 			return explainEnd(w.to.topic, server, err)
 		}
@@ -131,6 +172,10 @@ func (w *streamWatch) stream(ctx context.Context, on subscribe.StateChangeSubscr
 
 // event applies an event.
 func (w *streamWatch) event(e *subscribe.Event) error {
+	if w.bell != nil {
+		w.ring(e)
+		return nil
+	}
 	effects, err := w.view.apply(e)
 	if err != nil {
 		return &failure{text: "Consul's events have not the expected shape: " + err.Error(), cause: err}
@@ -154,47 +199,62 @@ func (w *streamWatch) event(e *subscribe.Event) error {
 	return nil
 }
 
-// settled commits a snapshot.
-func (w *streamWatch) settled() {
-	w.doubts.overtake()
-	out := w.to.snapshot(w.view.settle(), w.view.index)
-	w.to.mode(ModeStreaming)
-	w.failing = 0
-	w.retry.Reset()
-	w.doubts.judge(out)
+// ring has the topic read when an event asks for it.
+func (w *streamWatch) ring(e *subscribe.Event) {
+	was := w.bell.live
+	if w.bell.apply(e) {
+		w.doubts.raise()
+	}
+	w.to.heard(w.bell.index)
+	switch {
+	case !w.bell.live:
+		w.to.mode(ModeSnapshot)
+		w.settle.Reset(silence)
+	case !was:
+		w.settle.Reset(0)
+	}
 }
 
-// answered commits the reading that was made to resolve a doubt, and what has happened since.
-func (w *streamWatch) answered(r reading) error {
+// settled commits a snapshot, or, when the view is live already, notes that the stream is good.
+func (w *streamWatch) settled() {
+	w.failing = 0
+	w.retry.Reset()
+	w.to.mode(ModeStreaming)
+	if w.live() {
+		return
+	}
+	w.doubts.overtake()
+	w.doubts.judge(w.to.snapshot(w.view.settle(), w.view.index))
+}
+
+// answered commits the reading of the whole, and what has happened since.
+func (w *streamWatch) answered(r reading) {
 	later, ok, err := w.doubts.take(r)
 	if !ok {
-		return err
+		w.to.failed(err)
+		return
 	}
-	since := later[:0]
-	for _, e := range later {
-		if e.index > r.answer.index {
-			since = append(since, e)
-		}
-	}
-	out, err := w.to.commitSince(r.answer, facts.Reading{Confirmed: r.seen, Reset: true}, since)
+	later = slices.DeleteFunc(later, func(e effect) bool { return e.index <= r.answer.index })
+	out, err := w.to.commitSince(r.answer, facts.Reading{Confirmed: r.seen, Reset: true}, later)
 	if err != nil {
 		w.doubts.again()
-		return err
+		w.to.failed(err)
+		return
 	}
 	w.view.read(r.answer.index)
+	if w.bell != nil {
+		w.bell.read = r.answer.index
+	}
 	w.doubts.resolved(out, r)
-	return nil
 }
 
 // readFirst reads a topic by a query, so that it is known whether it can be read at all.
-func (w *streamWatch) readFirst(ctx context.Context) error {
-	w.doubts.raise()
+func (w *streamWatch) readFirst(ctx context.Context) {
 	w.doubts.look(ctx)
 	defer w.doubts.stop()
 	select {
 	case r := <-w.doubts.answers:
-		return w.answered(r)
+		w.answered(r)
 	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

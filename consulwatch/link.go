@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/consul/api"
@@ -91,7 +92,7 @@ func (l *link) connect(ctx context.Context) (*grpc.ClientConn, string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime+dialTime/2) // of them all: a fleet waits
 	defer cancel()
-	var failed error
+	var failed []string
 	for _, server := range servers {
 		secure, err := l.secure(server)
 		if err != nil {
@@ -101,9 +102,10 @@ func (l *link) connect(ctx context.Context) (*grpc.ClientConn, string, error) {
 		if err == nil {
 			return conn, server, nil
 		}
-		failed = errors.Join(failed, err)
+		failed = append(failed, err.Error())
 	}
-	return nil, "", failed
+	slices.Sort(failed) // to be the same from whichever server it began
+	return nil, "", errors.New(strings.Join(failed, "; "))
 }
 
 // candidates returns the servers in the order to try: those after the last one first, at the start from

@@ -44,6 +44,9 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 			tx.Fail(k.topic, d.broken)
 		}
 	})
+	if out.Changed && k.topic.Kind == facts.TopicEntries && centralKinds(chain.Kind(k.topic.Name)) {
+		k.source.central.give()
+	}
 	result := ResultUnchanged
 	if out.Changed {
 		result = ResultChanged

@@ -60,3 +60,10 @@ func (k *sink) served(server string) {
 	k.status.Server = server
 	k.mu.Unlock()
 }
+
+// failed is fail, if there is an error.
+func (k *sink) failed(err error) {
+	if err != nil {
+		k.fail(err)
+	}
+}

@@ -31,6 +31,7 @@ type Source struct {
 	link       *link
 	confirms   *semaphore.Weighted // bounds the readings that resolve doubts
 
+	central   signal // central configuration of registrations has changed
 	recovered signal // Consul answers again
 	restored  signal // Consul may have been restored: read everything again
 
@@ -41,6 +42,7 @@ type Source struct {
 	back      bool                     // it has answered one since it was away
 	restore   time.Time                // when restored was last given
 	polls     map[facts.Topic]string   // which topics are followed by queries for want of events, and why
+	pollsSaid bool                     // it was said that events cannot be had
 	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
 	waiting   string                   // why a question about the wiring is not answered
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
 )
@@ -26,24 +27,50 @@ type subscription struct {
 	done   chan struct{}
 }
 
-// subjectFor is the table of what is subscribed to for each kind of topic; ok is false for a kind that
-// has no events.
+// subjectFor is the table of what is subscribed to for each kind of topic, but for its datacenter; ok is
+// false for a kind that has no events.
 func subjectFor(topic facts.Topic) (r *subscribe.SubscribeRequest, ok bool) {
 	switch topic.Kind {
 	case facts.TopicHealth:
 		return about(subscribe.Topic_ServiceHealth, topic), true
-	case facts.TopicConnect:
+	case facts.TopicConnect, facts.TopicProxies:
 		return about(subscribe.Topic_ServiceHealthConnect, topic), true
+	case facts.TopicServices:
+		return aboutAll(subscribe.Topic_ServiceList), true
+	case facts.TopicEntries:
+		of, ok := entryTopics()[chain.Kind(topic.Name)]
+		return aboutAll(of), ok
 	default:
 		return nil, false
 	}
 }
 
+// entryTopics are the kinds of config entries that have events.
+func entryTopics() map[chain.Kind]subscribe.Topic {
+	return map[chain.Kind]subscribe.Topic{
+		chain.KindServiceDefaults: subscribe.Topic_ServiceDefaults,
+		chain.KindServiceResolver: subscribe.Topic_ServiceResolver,
+	}
+}
+
+// rings reports whether the events of a topic only tell that it is to be read.
+func rings(kind facts.TopicKind) bool {
+	return kind != facts.TopicHealth && kind != facts.TopicConnect
+}
+
 // about is a request about one service. Servers before 1.13 know only the key.
 func about(of subscribe.Topic, topic facts.Topic) *subscribe.SubscribeRequest {
 	return &subscribe.SubscribeRequest{
-		Topic: of, Key: topic.Name, Datacenter: topic.Datacenter,
+		Topic: of, Key: topic.Name,
 		Subject: &subscribe.SubscribeRequest_NamedSubject{NamedSubject: &subscribe.NamedSubject{Key: topic.Name}},
+	}
+}
+
+// aboutAll is about everything of a topic.
+func aboutAll(of subscribe.Topic) *subscribe.SubscribeRequest {
+	return &subscribe.SubscribeRequest{
+		Topic:   of,
+		Subject: &subscribe.SubscribeRequest_WildcardSubject{WildcardSubject: true},
 	}
 }
 
