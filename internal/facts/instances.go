@@ -73,7 +73,7 @@ func (r *instancesRow) remove(at int) {
 // not change what a proxy is.
 func (tx *Tx) Instances(topic Topic, instances []*Instance, r Reading) Outcome {
 	before := len(tx.changed)
-	m := &merge{old: tx.instances(topic), reading: r}
+	m := &merge{old: tx.instances(topic), reading: r, shares: tx.shares}
 	m.run(topic, instances)
 	if m.changed {
 		tx.changed[ID{Topic: topic}] = struct{}{}
@@ -104,7 +104,7 @@ func (tx *Tx) putInstance(topic Topic, in *Instance) {
 	row := tx.instances(topic)
 	at, found := row.find(keyOfInstance(in))
 	if !found {
-		tx.own(row).insert(at, in)
+		tx.own(row).insert(at, tx.shares.instance(in))
 		tx.changed[ID{Topic: topic}] = struct{}{}
 		return
 	}
@@ -112,9 +112,12 @@ func (tx *Tx) putInstance(topic Topic, in *Instance) {
 	if differs {
 		tx.changed[ID{Topic: topic}] = struct{}{}
 	}
-	if next != row.list[at] || row.isSuspect(at) {
-		tx.own(row).replace(at, next)
+	if next != row.list[at] {
+		next = tx.shares.instance(next)
+	} else if !row.isSuspect(at) {
+		return
 	}
+	tx.own(row).replace(at, next)
 }
 
 // RemoveInstance commits that an instance was removed at an index; the others stay as they are. One

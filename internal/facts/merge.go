@@ -6,6 +6,7 @@ import "slices"
 type merge struct {
 	old     *instancesRow
 	reading Reading
+	shares  *shares
 	next    *instancesRow
 	out     Outcome
 	// changed means that the next row has other content, touched that it has other indexes or states.
@@ -31,7 +32,7 @@ func (m *merge) run(topic Topic, instances []*Instance) {
 			at++
 			continue
 		}
-		m.add(row.in, false)
+		m.add(m.shares.instance(row.in), false)
 		m.changed = true
 	}
 	for ; at < len(m.old.list); at++ {
@@ -67,6 +68,9 @@ func (m *merge) succeed(at int, in *Instance) {
 	next, differs := successor(prev, in, m.reading.Reset)
 	m.changed = m.changed || differs
 	m.touched = m.touched || next != prev || m.old.isSuspect(at)
+	if next != prev {
+		next = m.shares.instance(next)
+	}
 	m.add(next, false)
 }
 

@@ -17,8 +17,9 @@ type Store struct {
 	// rightsNeeds are apart: who asks for rights is no source, and there may be far more of them.
 	rightsNeeds needs
 
-	mu   sync.Mutex // guards subs and orders commits
-	subs map[*Subscription]struct{}
+	mu     sync.Mutex // guards subs and shares, and orders commits
+	subs   map[*Subscription]struct{}
+	shares *shares
 }
 
 // New returns an empty store in which every fact is unknown.
@@ -27,7 +28,7 @@ func New() *Store {
 	if err != nil {
 		panic(fmt.Sprintf("facts: the schema is invalid: %v", err)) // a bug: the schema is constant
 	}
-	return &Store{db: db, subs: map[*Subscription]struct{}{}, needs: newNeeds(), rightsNeeds: newNeeds()}
+	return &Store{db: db, subs: map[*Subscription]struct{}{}, needs: newNeeds(), rightsNeeds: newNeeds(), shares: newShares()}
 }
 
 const (
@@ -89,7 +90,7 @@ func (s *Store) Commit(f func(tx *Tx)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	txn := s.db.Txn(true)
-	tx := &Tx{txn: txn, changed: map[ID]struct{}{}}
+	tx := &Tx{txn: txn, changed: map[ID]struct{}{}, shares: s.shares}
 	f(tx)
 	txn.Commit()
 	if len(tx.changed) == 0 {

@@ -37,6 +37,7 @@ type Tx struct {
 	txn     *memdb.Txn
 	changed map[ID]struct{}
 	owned   map[*instancesRow]struct{} // made by this transaction
+	shares  *shares
 }
 
 // Entries commits all config entries of a kind. The store keeps the entries; they must not change.
