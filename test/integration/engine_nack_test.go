@@ -69,10 +69,19 @@ func TestWhatAnEnvoyRefusesIsToldAndHoldsNothingElseUp(t *testing.T) {
 			if n := f.catenary.Metrics()[nacks] - before[nacks]; n > 1 {
 				t.Errorf("%s: refused %v times more", r.name, n)
 			}
+			// An Envoy that begins with it gets all the rest.
+			e.Restart()
+			e.WaitReady()
+			answers(t, stock, version)
+			status = proxy(t, f.catenary, "web-1", xds.StateNacked)
+			if !strings.Contains(status.Reason, r.text) {
+				t.Errorf("%s, from the beginning: the reason is %q", r.name, status.Reason)
+			}
 			if err := os.Remove(filepath.Join(f.dir, r.file)); err != nil {
 				t.Fatal(err)
 			}
 			proxy(t, f.catenary, "web-1", xds.StateSynced)
+			answers(t, api, "v1")
 		}
 	})
 }
