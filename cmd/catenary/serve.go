@@ -4,28 +4,25 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/catenary-mesh/catenary/internal/admin"
-	"github.com/catenary-mesh/catenary/internal/bootstrap"
 	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/grpcserver"
 	"github.com/catenary-mesh/catenary/internal/metrics"
 	"github.com/catenary-mesh/catenary/xds"
 )
 
 func newServe() *cobra.Command {
 	var from sourceFlags
-	var grpcAddr, adminAddr, level, format string
+	var port grpcFlags
+	var adminAddr, level, format string
 	var plaintextMesh bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -46,7 +43,10 @@ that proxies go elsewhere, and then itself.`,
 			if p.source, err = from.open(log, p.counts); err != nil {
 				return err
 			}
-			if err := p.listen(cmd.Context(), grpcAddr, adminAddr); err != nil {
+			if p.server, err = port.server(p); err != nil {
+				return err
+			}
+			if err := p.listen(cmd.Context(), port.addr, adminAddr); err != nil {
 				return err
 			}
 			return p.run(cmd.Context())
@@ -55,7 +55,7 @@ that proxies go elsewhere, and then itself.`,
 	from.register(cmd)
 	from.registerFollowing(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&grpcAddr, "grpc-addr", bootstrap.DefaultGRPCAddr, "the `address` to serve proxies at")
+	port.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
 	flags.BoolVar(&plaintextMesh, "experimental-plaintext-mesh", false,
 		"serve registered sidecars, in plaintext and without identity; for measuring only")
@@ -71,6 +71,7 @@ type plane struct {
 	counts        *metrics.Metrics
 	source        source
 	plaintextMesh bool
+	server        *grpcserver.Server
 	grpc, http    net.Listener
 
 	// xds is nil until the source has said where it is.
@@ -87,7 +88,6 @@ type placed struct {
 // are sent elsewhere, and last of all the source and the HTTP side end.
 func (p *plane) run(ctx context.Context) error {
 	store := facts.New()
-	grpcServer := newGRPC()
 	httpServer := admin.New(p.answers(store))
 
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -98,7 +98,7 @@ func (p *plane) run(ctx context.Context) error {
 
 	group.Go(func() error { return p.source.run(running, store) })
 	group.Go(func() error { return httpServer.Run(running, p.http) })
-	group.Go(func() error { return p.serveProxies(serving, grpcServer, store) })
+	group.Go(func() error { return p.serveProxies(serving, store) })
 	group.Go(func() error {
 		defer end()
 		select {
@@ -107,7 +107,7 @@ func (p *plane) run(ctx context.Context) error {
 		case <-failed.Done():
 		}
 		httpServer.Drain()
-		stopGRPC(grpcServer, drain)
+		p.server.Stop(drain)
 		return nil
 	})
 	return group.Wait()
@@ -115,7 +115,7 @@ func (p *plane) run(ctx context.Context) error {
 
 // serveProxies serves xDS, as soon as the source has said where it is: nothing may be said to a proxy
 // before, and its connection waits until then.
-func (p *plane) serveProxies(ctx context.Context, g *grpc.Server, store *facts.Store) error {
+func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 	place, err := p.source.place(ctx)
 	if err != nil {
 		return errors.Join(ignoreEnd(ctx, err), p.grpc.Close())
@@ -124,18 +124,14 @@ func (p *plane) serveProxies(ctx context.Context, g *grpc.Server, store *facts.S
 		Store: store, Logger: p.log, Metrics: p.counts, PlaintextMesh: p.plaintextMesh,
 		Datacenter: place.datacenter, TrustDomain: place.trustDomain,
 	})
-	server.Register(g)
+	server.Register(p.server)
 	p.xds.Store(&placed{server, place})
 	p.log.Info("serving", "grpc", p.grpc.Addr().String(), "admin", p.http.Addr().String(),
 		"source", p.source.name, "datacenter", place.datacenter, "trust_domain", place.trustDomain)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
-	group.Go(func() error {
-		if err := g.Serve(p.grpc); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			return fmt.Errorf("serve proxies on %s: %w", p.grpc.Addr(), err)
-		}
-		return nil
-	})
+	group.Go(func() error { return p.server.Run(ctx, p.grpc) })
+	group.Go(func() error { followReady(ctx, store, place.datacenter, p.server); return nil })
 	return group.Wait()
 }
 
@@ -144,53 +140,6 @@ func ignoreEnd(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// The bounds of a connection. Clients may ask for signs of life as often as Envoy and gRPC do.
-const (
-	maxRequest     = 4 << 20
-	maxHeaders     = 64 << 10 // a request's metadata; gRPC's own bound is 16 MiB
-	maxStreams     = 1000     // on one connection: Envoy has one, a relay opens another connection
-	handshake      = 10 * time.Second
-	maxIdle        = time.Minute // without any stream
-	pingEvery      = 30 * time.Second
-	pingTimeout    = 10 * time.Second
-	leastPingEvery = 5 * time.Second
-	drainTimeout   = 5 * time.Second
-)
-
-func newGRPC() *grpc.Server {
-	return grpc.NewServer(append(xds.ServerOptions(),
-		grpc.MaxRecvMsgSize(maxRequest),
-		grpc.MaxHeaderListSize(maxHeaders),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(handshake),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionIdle: maxIdle, Time: pingEvery, Timeout: pingTimeout,
-		}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime: leastPingEvery, PermitWithoutStream: true,
-		}))...,
-	)
-}
-
-// stopGRPC takes no more connections, has the streams ended by drain, and cuts off what has not ended
-// in time.
-func stopGRPC(g *grpc.Server, drain func()) {
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		g.GracefulStop()
-	}()
-	drain()
-	timeout := time.NewTimer(drainTimeout)
-	defer timeout.Stop()
-	select {
-	case <-stopped:
-	case <-timeout.C:
-		g.Stop()
-		<-stopped
-	}
 }
 
 // answers is what the HTTP side tells.

@@ -36,6 +36,7 @@ func layers() []layer {
 		{"xds/envoy", append(slices.Clone(products), "xds/session"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
 		{"xds", server, "the server joins products, translation and sessions"},
+		{"internal/grpcserver", nil, "what is served registers itself: the server knows no protocol but gRPC"},
 		{"internal/bootstrap", nil, "what a client says of itself is a contract of its own"},
 		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
 		{"internal/admin", append(slices.Clone(products), "chain/explain", "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
@@ -66,7 +67,7 @@ func confined() []layer {
 		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
 		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
 		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
-		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
+		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
 	}
 }
 

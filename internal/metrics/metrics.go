@@ -31,6 +31,7 @@ type Metrics struct {
 	sourceQueries *prometheus.CounterVec
 	sourceEvents  *prometheus.CounterVec
 	oldestAnswer  *prometheus.GaugeVec
+	grpc          grpcMetrics
 }
 
 // New returns metrics that all stand at zero. The version is that of the program.
@@ -63,6 +64,8 @@ func New(version string) *Metrics {
 			"How long ago Consul last answered for the topic that has been without an answer for longest. "+
 				"A query waits for a change for up to 319 seconds."),
 	}
+	m.grpc = newGRPCMetrics()
+	m.registry.MustRegister(m.grpc.collectors()...)
 	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	for _, origin := range []string{OriginChains, OriginSource} {

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,6 +35,14 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 	m.SourceProblems(1)
 	m.SourceQuery("health", "failed")
 	m.SourceAge(1500 * time.Millisecond)
+	m.GRPCConnections(2)
+	m.GRPCConnections(-1)
+	m.GRPCStreams(1)
+	m.GRPCStreams(-1)
+	m.GRPCRefused("streams", 1)
+	m.GRPCRefused("names", 0)
+	m.GRPCCertificate(time.Unix(1_900_000_000, 0), nil)
+	m.GRPCCertificate(time.Time{}, errors.New("no such file"))
 	got := page(t, m)
 	for _, want := range []string{
 		`catenary_xds_streams{protocol="delta"} 1`,
@@ -48,6 +57,15 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 		`catenary_problems{origin="source"} 1`,
 		`catenary_source_queries_total{result="failed",topic="health"} 1`,
 		`catenary_source_oldest_answer_seconds 1.5`,
+		`catenary_grpc_connections 1`,
+		`catenary_grpc_connections_total 2`,
+		`catenary_grpc_streams 0`,
+		`catenary_grpc_streams_total 1`,
+		`catenary_grpc_refused_total{reason="streams"} 1`,
+		`catenary_grpc_refused_total{reason="names"} 0`,
+		`catenary_grpc_certificate_reads_total{result="ok"} 1`,
+		`catenary_grpc_certificate_reads_total{result="failed"} 1`,
+		`catenary_grpc_certificate_expiry_timestamp_seconds 1.9e+09`,
 		`version="1.2.3"`,
 		"go_goroutines",
 	} {

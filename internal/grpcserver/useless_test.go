@@ -1,8 +1,9 @@
-package main
+package grpcserver
 
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -74,24 +75,28 @@ func headers() []byte {
 }
 
 func TestAConnectionOfNoUseIsClosed(t *testing.T) {
+	b := defaultBounds()
 	for name, tt := range map[string]struct {
 		say    []byte
 		within time.Duration
+		reason string // that it is refused for
 	}{
-		"silent":              {nil, handshake},
-		"half a preface":      {[]byte(http2.ClientPreface[:12]), handshake},
-		"no settings":         {[]byte(http2.ClientPreface), handshake},
-		"another protocol":    {[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), handshake},
-		"no stream":           {settings(), maxIdle + 2*pingTimeout},
-		"pings":               {pings(), time.Second},
-		"headers without end": {headers(), time.Second},
+		"silent":              {nil, b.handshake, ReasonHandshake},
+		"half a preface":      {[]byte(http2.ClientPreface[:12]), b.handshake, ReasonHandshake},
+		"no settings":         {[]byte(http2.ClientPreface), b.handshake, ReasonHandshake},
+		"another protocol":    {[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), b.handshake, ReasonProtocol},
+		"TLS":                 {[]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on, for as long as hello is"), b.handshake, ReasonTLS},
+		"no stream":           {settings(), b.idle + 2*b.pingTimeout, ""},
+		"pings":               {pings(), time.Second, ""},
+		"headers without end": {headers(), time.Second, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := pipes{make(chan net.Conn), make(chan struct{})}
-				g := newGRPC()
+				counts := &counts{}
+				s := newServer(t, Config{Metrics: counts})
 				served := make(chan error, 1)
-				go func() { served <- g.Serve(l) }()
+				go func() { served <- s.Run(t.Context(), l) }()
 				theirs, ours := net.Pipe()
 				l.conns <- theirs
 				wrote := make(chan struct{})
@@ -104,7 +109,14 @@ func TestAConnectionOfNoUseIsClosed(t *testing.T) {
 				}
 				_ = ours.Close()
 				<-wrote
-				g.Stop()
+				want := map[string]int{}
+				if tt.reason != "" {
+					want[tt.reason] = 1
+				}
+				if got := counts.refusals(); !maps.Equal(got, want) {
+					t.Errorf("refused %v, want %v", got, want)
+				}
+				s.Stop(func() {})
 				if err := <-served; err != nil {
 					t.Error(err)
 				}

@@ -1,0 +1,96 @@
+package grpcserver
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// tracked is a listener that counts its connections.
+type tracked struct {
+	net.Listener
+	server *Server
+}
+
+// Accept implements [net.Listener]. Connections beyond the limit are closed at once: a client that is
+// kept waiting does not try another server.
+func (l tracked) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.server.connections.take() {
+			l.server.cfg.Metrics.GRPCConnections(1)
+			return l.server.newConn(raw), nil
+		}
+		l.server.refused(ReasonConnections, "a connection is refused: there are too many, as there may be for so many --max-streams",
+			"address", raw.RemoteAddr().String(), "limit", l.server.connections.max)
+		_ = raw.Close() // there is nothing else to do with it
+	}
+}
+
+// conn is a connection. gRPC says nothing of those on which HTTP/2 never begins, so it looks itself at
+// what is said on it.
+type conn struct {
+	net.Conn
+	server  *Server
+	streams pool
+
+	established atomic.Bool // HTTP/2 has begun
+	shaking     atomic.Bool // TLS has not ended beginning: it closes the connection before it says why
+	closing     sync.Once
+	closed      error
+
+	mu      sync.Mutex // guards what was heard
+	head    []byte     // how it begins, in TLS or not
+	failure error      // the last one of reading or of TLS
+}
+
+func (s *Server) newConn(raw net.Conn) *conn {
+	c := &conn{Conn: raw, server: s}
+	c.streams.max = maxConnectionStreams
+	return c
+}
+
+// localAddr is how gRPC hands back the connection when it has begun.
+type localAddr struct {
+	net.Addr
+	conn *conn
+}
+
+// LocalAddr implements [net.Conn].
+func (c *conn) LocalAddr() net.Addr { return localAddr{c.Conn.LocalAddr(), c} }
+
+// headSize is enough to tell protocols apart.
+const headSize = 16
+
+// Read implements [net.Conn].
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.established.Load() {
+		c.mu.Lock()
+		c.head = append(c.head, b[:min(n, headSize-len(c.head))]...)
+		if err != nil {
+			c.failure = err
+		}
+		c.mu.Unlock()
+	}
+	return n, err
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	if c.shaking.Load() {
+		return nil
+	}
+	c.closing.Do(func() {
+		if !c.established.Load() && !c.server.isEnding() {
+			c.explain()
+		}
+		c.closed = c.Conn.Close()
+		c.server.connections.give()
+		c.server.cfg.Metrics.GRPCConnections(-1)
+	})
+	return c.closed
+}
