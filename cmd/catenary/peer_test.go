@@ -87,6 +87,12 @@ func adminConfig(list []admin.Proxy, discovery *admin.Discovery) admin.Config {
 		Discovery: discovery,
 		Problems:  func() []admin.Problem { return nil },
 		Metrics:   http.NotFoundHandler(),
+		Watches: func() []admin.Watch {
+			return []admin.Watch{
+				{Topic: "health/dc1/api", Mode: "streaming", Server: "10.0.0.1:8300", Index: 42, AgeSeconds: 3.4, State: admin.WatchCurrent, Needs: 2},
+				{Topic: "services/dc1", Mode: "retrying", AgeSeconds: -1, State: admin.WatchFailing, Reason: "Consul is away"},
+			}
+		},
 		Endpoints: func(_ context.Context, service string) admin.Endpoints {
 			e := admin.Endpoints{Service: service, Datacenter: "dc1", State: "present"}
 			switch service {

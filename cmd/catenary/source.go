@@ -13,6 +13,7 @@ import (
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/consulwatch"
+	"github.com/catenary-mesh/catenary/internal/admin"
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/metrics"
 )
@@ -27,6 +28,8 @@ type source struct {
 	place func(context.Context) (place, error)
 	// problems lists what the source cannot read now.
 	problems func() []chain.Problem
+	// watches lists what is followed; nil for files, of which the store says it.
+	watches func(*facts.Store) []admin.Watch
 	// reach fails when nothing is where the source should be; nil for files, which are looked at by open.
 	reach func(context.Context) error
 	// measure brings those gauges up to date that do not change by an event; nil when there are none.
@@ -99,6 +102,7 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 		run:      consul.Run,
 		reach:    consul.Reach,
 		problems: consul.Problems,
+		watches:  func(store *facts.Store) []admin.Watch { return consulWatches(consul.Status(), store) },
 		measure: func() {
 			counts.SourceProblems(len(consul.Problems()))
 			counts.SourceAge(consul.OldestAnswer())

@@ -63,6 +63,12 @@ func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
 	return list, c.get(ctx, "/api/v1/problems", &list)
 }
 
+// Watches lists what the source follows.
+func (c *Client) Watches(ctx context.Context) ([]Watch, error) {
+	var list []Watch
+	return list, c.get(ctx, "/api/v1/watches", &list)
+}
+
 // segment is a name as one segment of a path. A segment of dots alone would lead elsewhere.
 func segment(name string) string {
 	if name == "." || name == ".." {

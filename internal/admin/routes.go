@@ -21,6 +21,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/api/v1/chains/{service}", s.chain)
 	mux.HandleFunc("/api/v1/endpoints/{service}", s.endpoints)
 	mux.HandleFunc("/api/v1/problems", s.problems)
+	mux.HandleFunc("/api/v1/watches", s.watches)
 	if s.config.Debug {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -56,11 +57,15 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusServiceUnavailable, "draining: this server is about to end")
 		return
 	}
-	if ready, reason := s.config.Ready(); !ready {
+	ready, reason := s.config.Ready()
+	switch {
+	case !ready:
 		say(w, http.StatusServiceUnavailable, "not ready: "+reason)
-		return
+	case reason != "":
+		say(w, http.StatusOK, "ready, but "+reason)
+	default:
+		say(w, http.StatusOK, "ready")
 	}
-	say(w, http.StatusOK, "ready")
 }
 
 func (s *Server) proxies(w http.ResponseWriter, _ *http.Request) {

@@ -15,7 +15,8 @@ import (
 
 // Config is where the answers come from. All of it must be set, and functions safe for concurrent use.
 type Config struct {
-	// Ready reports whether what is always followed is loaded, and if not, why.
+	// Ready reports whether what is always followed is loaded, and if not, why. When it is, the text says
+	// what is not well in spite of that.
 	Ready func() (bool, string)
 	// Proxies lists the connected clients.
 	Proxies func() []Proxy
@@ -27,6 +28,8 @@ type Config struct {
 	Endpoints func(ctx context.Context, service string) Endpoints
 	// Problems lists everything that is wrong with the user's configuration.
 	Problems func() []Problem
+	// Watches lists what the source follows; it may be nil.
+	Watches func() []Watch
 	// Metrics is the page that Prometheus reads.
 	Metrics http.Handler
 	// Debug adds the profiler's pages. They tell much and cost much: set it on loopback only.
