@@ -153,7 +153,10 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 			if x == nil {
 				return false, cmp.Or(failure(store.View()), p.silent())
 			}
-			return store.View().Ready(x.datacenter)
+			if ready, reason := store.View().Ready(x.datacenter); !ready {
+				return false, reason
+			}
+			return true, p.source.alarm()
 		},
 		Proxies: func() []admin.Proxy {
 			if x := p.xds.Load(); x != nil {
@@ -178,6 +181,7 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 			return asker.Endpoints(ctx, x.datacenter, service)
 		},
 		Problems: p.problems,
+		Watches:  func() []admin.Watch { return p.source.watching(store) },
 	}
 }
 
