@@ -53,16 +53,16 @@ func answered(service int, proxy *api.AgentServiceConnectProxyConfig) []byte {
 	return body
 }
 
-func heap() uint64 {
+func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return int64(m.HeapAlloc)
 }
 
 // kept is the heap that a store takes for each instance of services that are read one after the other.
-func kept(t *testing.T, services int, topic func(string, string) facts.Topic, proxy func(int) *api.AgentServiceConnectProxyConfig) uint64 {
+func kept(t *testing.T, services int, topic func(string, string) facts.Topic, proxy func(int) *api.AgentServiceConnectProxyConfig) int64 {
 	before := heap()
 	store := facts.New()
 	for i := range services {
@@ -75,7 +75,7 @@ func kept(t *testing.T, services int, topic func(string, string) facts.Topic, pr
 	}
 	after := heap()
 	runtime.KeepAlive(store)
-	return (after - before) / uint64(10*services)
+	return (after - before) / int64(10*services)
 }
 
 func TestAnInstanceTakesLittleMemory(t *testing.T) {

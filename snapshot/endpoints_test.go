@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-bexpr/grammar"
+
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
@@ -138,6 +140,23 @@ func TestSetsAreEqualByContent(t *testing.T) {
 	} {
 		if set.Equal(other) || other.Equal(set) {
 			t.Errorf("sets that differ in %s are equal", name)
+		}
+	}
+}
+
+func TestMakingASetTakesNoAllocationForEachInstance(t *testing.T) {
+	store, topic := registered(1000)
+	for name, filter := range map[string]string{"all": "", "a subset": `Service.Meta.version == "v1"`} {
+		key, parse := EndpointSetKey{Topic: topic, Filter: filter}, 0.0
+		if filter != "" {
+			parse = testing.AllocsPerRun(10, func() {
+				if _, err := grammar.Parse("", []byte(filter)); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		if n := testing.AllocsPerRun(10, func() { key.make(store.View().Read()) }) - parse; n > 50 {
+			t.Errorf("%s of 1000 instances: %.0f allocations", name, n)
 		}
 	}
 }

@@ -117,6 +117,18 @@ func TestManyEndpointsInManyLocalities(t *testing.T) {
 	}
 }
 
+func TestEncodingASetTakesNoAllocationForEachEndpoint(t *testing.T) {
+	set := snapshot.EndpointSet{Endpoints: manyEndpoints(1000)}
+	n := testing.AllocsPerRun(10, func() {
+		if _, err := encodeEndpoints("api", set); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 10 {
+		t.Errorf("1000 endpoints take %.0f allocations", n)
+	}
+}
+
 func FuzzEndpointsEncodeAsTheLibraryDoes(f *testing.F) {
 	f.Add("api", "10.0.0.1", uint32(80), uint32(1), true, "eu", "a", uint8(3))
 	f.Add("", "", uint32(0), uint32(0), false, "", "", uint8(0))
