@@ -9,7 +9,7 @@ import (
 )
 
 // listen opens both listeners, and warns of one that others can reach, and of plaintext.
-func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err error) {
+func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string, encrypted bool) (err error) {
 	var config net.ListenConfig
 	if p.grpc, err = config.Listen(ctx, "tcp", grpcAddr); err != nil {
 		return cannotListen("--grpc-addr", grpcAddr, err)
@@ -18,8 +18,7 @@ func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string) (err err
 		return errors.Join(cannotListen("--admin-addr", adminAddr, err), p.grpc.Close())
 	}
 	if !isLoopback(p.grpc.Addr()) {
-		p.log.Warn("proxies are served without authentication to everyone who reaches this address",
-			"grpc", p.grpc.Addr().String())
+		p.auth.warn(p.log, p.grpc.Addr().String(), encrypted)
 	}
 	if !isLoopback(p.http.Addr()) {
 		p.log.Warn("the HTTP side tells everyone who reaches this address what the fleet looks like",

@@ -22,6 +22,7 @@ import (
 func newServe() *cobra.Command {
 	var from sourceFlags
 	var port grpcFlags
+	var auth authFlags
 	var adminAddr, level, format string
 	var plaintextMesh bool
 	cmd := &cobra.Command{
@@ -43,10 +44,13 @@ that proxies go elsewhere, and then itself.`,
 			if p.source, err = from.open(log, p.counts); err != nil {
 				return err
 			}
+			if p.auth, err = auth.open(from.from != "", port.tls.CA != "", log); err != nil {
+				return err
+			}
 			if p.server, err = port.server(p); err != nil {
 				return err
 			}
-			if err := p.listen(cmd.Context(), port.addr, adminAddr); err != nil {
+			if err := p.listen(cmd.Context(), port.addr, adminAddr, port.tls.Cert != ""); err != nil {
 				return err
 			}
 			return p.run(cmd.Context())
@@ -56,6 +60,7 @@ that proxies go elsewhere, and then itself.`,
 	from.registerFollowing(cmd)
 	flags := cmd.Flags()
 	port.register(flags)
+	auth.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
 	flags.BoolVar(&plaintextMesh, "experimental-plaintext-mesh", false,
 		"serve registered sidecars, in plaintext and without identity; for measuring only")
@@ -70,6 +75,7 @@ type plane struct {
 	log           hclog.Logger
 	counts        *metrics.Metrics
 	source        source
+	auth          *auth
 	plaintextMesh bool
 	server        *grpcserver.Server
 	grpc, http    net.Listener
@@ -97,6 +103,7 @@ func (p *plane) run(ctx context.Context) error {
 	defer drain()
 
 	group.Go(func() error { return p.source.run(running, store) })
+	group.Go(func() error { return p.auth.run(running, store) })
 	group.Go(func() error { return httpServer.Run(running, p.http) })
 	group.Go(func() error { return p.serveProxies(serving, store) })
 	group.Go(func() error {
@@ -122,7 +129,7 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 	}
 	server := xds.NewServer(xds.Config{
 		Store: store, Logger: p.log, Metrics: p.counts, PlaintextMesh: p.plaintextMesh,
-		Datacenter: place.datacenter, TrustDomain: place.trustDomain,
+		Datacenter: place.datacenter, TrustDomain: place.trustDomain, Guard: p.auth.guard(place, p.log),
 	})
 	server.Register(p.server)
 	p.xds.Store(&placed{server, place})

@@ -20,6 +20,7 @@ type fleet struct {
 	consul   *testenv.Consul
 	catenary *testenv.Catenary
 	sotw     bool
+	token    string // what Envoys send; empty for none
 }
 
 func startFleet(t *testing.T, sotw bool, args ...string) *fleet {
@@ -40,10 +41,15 @@ func bothForms(t *testing.T, f func(t *testing.T, sotw bool)) {
 // envoy starts an Envoy as `catenary bootstrap envoy` writes it.
 func (f *fleet) envoy(service string, upstreams ...string) *testenv.Envoy {
 	f.t.Helper()
-	return startEnvoy(f.t, f.catenary, f.sotw, service, upstreams...)
+	return startEnvoyAs(f.t, f.token, f.catenary, f.sotw, service, upstreams...)
 }
 
 func startEnvoy(t *testing.T, c *testenv.Catenary, sotw bool, service string, upstreams ...string) *testenv.Envoy {
+	t.Helper()
+	return startEnvoyAs(t, "", c, sotw, service, upstreams...)
+}
+
+func startEnvoyAs(t *testing.T, token string, c *testenv.Catenary, sotw bool, service string, upstreams ...string) *testenv.Envoy {
 	t.Helper()
 	args := []string{
 		"bootstrap", "envoy", "--service", service, "--proxy-id", service + "-1",
@@ -55,7 +61,7 @@ func startEnvoy(t *testing.T, c *testenv.Catenary, sotw bool, service string, up
 	if sotw {
 		args = append(args, "--sotw")
 	}
-	r := testenv.Run(t, nil, args...)
+	r := testenv.Run(t, []string{"CONSUL_HTTP_TOKEN=" + token}, args...)
 	if r.Code != 0 {
 		t.Fatalf("catenary %v: exit %d: %s", args, r.Code, r.Stderr)
 	}

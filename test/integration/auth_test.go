@@ -1,0 +1,256 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/hashicorp/consul/api"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/catenary-mesh/catenary/internal/testenv"
+	"github.com/catenary-mesh/catenary/xds"
+)
+
+// revocation is how long a stream may outlive its right.
+const revocation = 60 * time.Second
+
+// caller is a client whose stream asks for all clusters.
+type caller struct {
+	t      *testing.T
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+}
+
+// call opens a stream of a proxy of a service with upstreams.
+func call(t *testing.T, addr, token, service string, creds credentials.TransportCredentials, upstreams ...string) *caller {
+	t.Helper()
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*revocation)
+	t.Cleanup(func() {
+		cancel()
+		_ = conn.Close()
+	})
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-consul-token", token)
+	}
+	list := make([]any, 0, len(upstreams))
+	for i, u := range upstreams {
+		list = append(list, map[string]any{"service": u, "bind_port": 10000 + i})
+	}
+	declared, err := structpb.NewStruct(map[string]any{"catenary": map[string]any{"service": service, "upstreams": list}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx, grpc.WaitForReady(creds.Info().SecurityProtocol == "insecure"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Send(&discoveryv3.DeltaDiscoveryRequest{
+		Node:                   &corev3.Node{Id: service + "-1", Metadata: declared},
+		TypeUrl:                "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+		ResourceNamesSubscribe: []string{"*"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return &caller{t: t, stream: st}
+}
+
+// clusters returns the clusters of the next answer, and accepts it.
+func (c *caller) clusters() []string {
+	c.t.Helper()
+	m, err := c.stream.Recv()
+	if err != nil {
+		c.t.Fatalf("not served: %v", err)
+	}
+	if err := c.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()}); err != nil {
+		c.t.Fatal(err)
+	}
+	names := []string{}
+	for _, r := range m.GetResources() {
+		name, _, _ := strings.Cut(r.GetName(), ".")
+		names = append(names, name)
+	}
+	return names
+}
+
+// ends expects that the stream ends with a status, before anything else is said.
+func (c *caller) ends(code codes.Code, has string) {
+	c.t.Helper()
+	m, err := c.stream.Recv()
+	if st := status.Convert(err); err == nil || st.Code() != code || !strings.Contains(st.Message(), has) {
+		c.t.Errorf("got %v and %v, want %s with %q", m, err, code, has)
+	}
+}
+
+// startACLs starts a Consul with ACLs, and a catenary with a token that may read everything.
+func startACLs(t *testing.T, options ...testenv.ConsulOption) *fleet {
+	consul := testenv.StartConsul(t, append(options, testenv.WithACL())...)
+	f := startGuarded(t, false, consul.NewToken(readAll), consul)
+	testenv.Eventually(t, patience, f.catenary.Ready)
+	for _, name := range []string{"api", "db"} {
+		consul.RegisterService(testenv.Service{Name: name, Port: 80})
+	}
+	return f
+}
+
+const (
+	webRights     = `service "web" { policy = "write" } service "api" { policy = "read" }`
+	webMoreRights = webRights + ` service "db" { policy = "read" }`
+)
+
+func TestAStreamIsServedByWhatItsTokenMay(t *testing.T) {
+	f := startACLs(t)
+	web, other := f.consul.NewToken(webRights), f.consul.NewToken(`service "other" { policy = "write" }`)
+	addr := f.catenary.GRPCAddr
+
+	call(t, addr, "", "web", nil, "api").ends(codes.Unauthenticated, `service:write on "web"`)
+	call(t, addr, "7d1ac0de-0000-4000-8000-000000000001", "web", nil, "api").ends(codes.Unauthenticated, "does not know the token")
+	call(t, addr, other, "web", nil, "api").ends(codes.PermissionDenied, `lacks service:write on "web"`)
+	call(t, addr, web, "other", nil, "api").ends(codes.PermissionDenied, `lacks service:write on "other"`)
+	if got := call(t, addr, web, "web", nil, "api").clusters(); len(got) != 1 || got[0] != "api" {
+		t.Errorf("served %v", got)
+	}
+
+	// One upstream may not be read, until it may.
+	served := call(t, addr, web, "web", nil, "api", "db")
+	if got := served.clusters(); len(got) != 1 || got[0] != "api" {
+		t.Errorf("served %v, and db may not be read", got)
+	}
+	testenv.Eventually(t, patience, func() error {
+		_, text, err := testenv.Get("http://"+f.catenary.AdminAddr+"/api/v1/proxies", nil)
+		if err == nil && !strings.Contains(text, `service:read on \"db\"`) {
+			err = fmt.Errorf("nothing says why db is not served: %s", text)
+		}
+		return err
+	})
+	f.consul.SetPolicy(web, webMoreRights)
+	if got := served.clusters(); len(got) != 1 || got[0] != "db" {
+		t.Errorf("served %v after db may be read", got)
+	}
+
+	log := f.catenary.Log()
+	for _, want := range []string{"a client was refused", "proxy=web-1", "address=127.0.0.1:", "PermissionDenied", "Unauthenticated"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q", want)
+		}
+	}
+	for _, secret := range []string{web, other, "7d1ac0de"} {
+		if strings.Contains(log, secret) {
+			t.Error("the log holds a token")
+		}
+	}
+}
+
+func TestAStreamEndsWhenItsTokenLosesItsRight(t *testing.T) {
+	f := startACLs(t)
+	deleted, cut, kept := f.consul.NewToken(webRights), f.consul.NewToken(webRights), f.consul.NewToken(webRights)
+	streams := map[string]*caller{}
+	for _, token := range []string{deleted, cut, kept} {
+		streams[token] = call(t, f.catenary.GRPCAddr, token, "web", nil, "api")
+		streams[token].clusters()
+	}
+	f.consul.DeleteToken(deleted)
+	f.consul.SetPolicy(cut, `service "api" { policy = "read" }`)
+	start := time.Now()
+	streams[deleted].ends(codes.Unauthenticated, "does not know the token")
+	streams[cut].ends(codes.PermissionDenied, `lacks service:write on "web"`)
+	if d := time.Since(start); d > revocation {
+		t.Errorf("the streams ended after %s", d)
+	}
+	if log := f.catenary.Log(); strings.Count(log, "a client is not served any longer") != 2 || strings.Contains(log, deleted) {
+		t.Errorf("the log does not tell of both ends, or tells a token:\n%s", log)
+	}
+	proxy(t, f.catenary, "web-1", xds.StateSynced) // the third goes on
+}
+
+func TestWhileConsulIsAwayOnlySeenTokensAreServed(t *testing.T) {
+	f := startACLs(t, testenv.WithDataDir())
+	seen, unseen := f.consul.NewToken(webRights), f.consul.NewToken(webRights)
+	stream := call(t, f.catenary.GRPCAddr, seen, "web", nil, "api")
+	stream.clusters()
+	f.consul.Stop()
+	call(t, f.catenary.GRPCAddr, unseen, "web", nil, "api").ends(codes.Unavailable, "try again")
+	if got := call(t, f.catenary.GRPCAddr, seen, "web", nil, "api").clusters(); len(got) != 1 {
+		t.Errorf("served %v", got)
+	}
+	f.consul.Restart()
+	testenv.Eventually(t, revocation, func() error {
+		return trial(t, f.catenary.GRPCAddr, unseen, "web")
+	})
+	f.consul.DeleteToken(seen)
+	stream.ends(codes.Unauthenticated, "does not know the token")
+}
+
+// trial returns how a stream that may be refused ends, or nil when it is served.
+func trial(t *testing.T, addr, token, service string) error {
+	_, err := call(t, addr, token, service, nil, "api").stream.Recv()
+	return err
+}
+
+func TestWithoutACLsEveryClientIsAdmitted(t *testing.T) {
+	f := startFleet(t, false)
+	f.consul.RegisterService(testenv.Service{Name: "api", Port: 80})
+	for _, token := range []string{"", "any"} {
+		if got := call(t, f.catenary.GRPCAddr, token, "web", nil, "api").clusters(); len(got) != 1 {
+			t.Errorf("served %v", got)
+		}
+	}
+	if n := strings.Count(f.catenary.Log(), "ACLs are off in Consul"); n != 1 {
+		t.Errorf("it is said %d times that everyone is admitted", n)
+	}
+}
+
+func TestAnEnvoyIsServedByItsToken(t *testing.T) {
+	consul := testenv.StartConsul(t, testenv.WithACL())
+	f := startGuarded(t, false, consul.NewToken(readAll), consul, "--experimental-plaintext-mesh")
+	testenv.Eventually(t, patience, f.catenary.Ready)
+	f.http("api")
+	plain, mesh := testenv.StartBackend(t, "plain"), testenv.StartBackend(t, "mesh")
+	f.register("api", plain)
+	f.consul.RegisterService(testenv.Service{
+		Name: "api-sidecar-proxy", Port: mesh.Port, Kind: api.ServiceKindConnectProxy,
+		Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "api"},
+	})
+	token := f.consul.NewToken(webRights)
+
+	direct, up := port(t, "api")
+	f.token = token
+	f.envoy("web", up).WaitReady()
+	answers(t, direct, "plain")
+
+	// As Consul's own command line starts a registered sidecar.
+	bind := testenv.FreePort(t)
+	registration := filepath.Join(t.TempDir(), "web.hcl")
+	text := fmt.Sprintf(sidecar, 80, testenv.FreePort(t), bind)
+	if err := os.WriteFile(registration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.consul.CLI("", "services", "register", registration)
+	own := f.consul.NewToken(webRights + readAll + `agent_prefix "" { policy = "read" }`)
+	boot := f.consul.CLI("", "connect", "envoy", "-sidecar-for", "web", "-bootstrap", "-token", own,
+		"-ignore-envoy-compatibility", "-admin-bind", "127.0.0.1:0", "-grpc-addr", f.catenary.GRPCAddr)
+	testenv.StartEnvoy(t, []byte(boot)).WaitReady()
+	answers(t, bind, "mesh")
+	if code, _, err := testenv.Get(fmt.Sprintf("http://127.0.0.1:%d/", direct), nil); err != nil || code != http.StatusOK {
+		t.Errorf("%d, %v", code, err)
+	}
+}
