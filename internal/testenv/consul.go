@@ -52,7 +52,7 @@ func WithDataDir() ConsulOption {
 // managementToken is the secret of the token that may do everything.
 const managementToken = "11111111-2222-3333-4444-555555555555"
 
-// Consul is a server of the real Consul, alone in its datacenter.
+// Consul is a server of the real Consul, alone in its datacenter unless it is of a [Cluster].
 type Consul struct {
 	t          testing.TB
 	binary     string
@@ -61,6 +61,8 @@ type Consul struct {
 	token      string
 	hcl        []string
 	persistent bool
+	node       string
+	peers      []string // the cluster's -retry-join, this server's own too; none when it is alone
 	meshless   bool
 	ports      map[string]int // by name of the flag
 	client     *api.Client
@@ -75,8 +77,16 @@ type Consul struct {
 // shows its log.
 func StartConsul(t testing.TB, opts ...ConsulOption) *Consul {
 	t.Helper()
+	c := newConsul(t, "testenv", opts)
+	c.Restart()
+	return c
+}
+
+// newConsul chooses the ports of a server, and has it end with the test.
+func newConsul(t testing.TB, node string, opts []ConsulOption) *Consul {
+	t.Helper()
 	c := &Consul{
-		t: t, binary: tool(t, "consul"), dir: t.TempDir(), datacenter: "dc1",
+		t: t, binary: tool(t, "consul"), dir: t.TempDir(), datacenter: "dc1", node: node,
 		ports:    map[string]int{},
 		services: map[string]*api.CatalogRegistration{},
 		policies: map[string]string{},
@@ -96,7 +106,6 @@ func StartConsul(t testing.TB, opts ...ConsulOption) *Consul {
 		c.halt(true)
 		showLog(t, "consul", c.logFile())
 	})
-	c.Restart()
 	return c
 }
 
@@ -105,12 +114,27 @@ func StartConsul(t testing.TB, opts ...ConsulOption) *Consul {
 func (c *Consul) Restart() {
 	c.t.Helper()
 	c.halt(false)
+	c.launch()
+	c.await()
+}
+
+// launch starts the process.
+func (c *Consul) launch() {
+	c.t.Helper()
 	p, err := start("consul", c.logFile(), exec.Command(c.binary, c.args()...))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.mu.Lock()
 	c.process = p
+	c.mu.Unlock()
+}
+
+// await waits until the server that was launched serves.
+func (c *Consul) await() {
+	c.t.Helper()
+	c.mu.Lock()
+	p := c.process
 	c.mu.Unlock()
 	if err := p.await(c.serving); err != nil {
 		c.t.Fatalf("testenv: Consul does not serve: %v", err)
@@ -122,6 +146,9 @@ func (c *Consul) Restart() {
 
 // Stop ends Consul and returns when it is gone.
 func (c *Consul) Stop() { c.halt(false) }
+
+// Kill ends Consul without giving it time to say so to others.
+func (c *Consul) Kill() { c.halt(true) }
 
 func (c *Consul) halt(kill bool) {
 	c.mu.Lock()
@@ -136,12 +163,15 @@ func (c *Consul) logFile() string { return filepath.Join(c.dir, "consul.log") }
 
 func (c *Consul) args() []string {
 	args := []string{
-		"agent", "-node", "testenv", "-datacenter", c.datacenter, "-log-level", "warn",
+		"agent", "-node", c.node, "-datacenter", c.datacenter, "-log-level", "warn",
 		"-bind", "127.0.0.1", "-client", "127.0.0.1", "-dns-port", "-1", "-grpc-tls-port", "-1",
 		"-hcl", `performance { raft_multiplier = 1 }`,
 	}
+	for _, peer := range c.peers {
+		args = append(args, "-retry-join", peer)
+	}
 	if c.persistent {
-		args = append(args, "-server", "-bootstrap-expect", "1",
+		args = append(args, "-server", "-bootstrap-expect", strconv.Itoa(max(len(c.peers), 1)),
 			"-data-dir", filepath.Join(c.dir, "data"), "-hcl", `connect { enabled = true }`)
 	} else {
 		args = append(args, "-dev")
