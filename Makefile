@@ -23,7 +23,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt proto fuzz bench clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt proto fuzz bench bench-consul clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,20 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem $(PKG)
+
+# SCENARIO is 300x10, 100x200, 1000x10 (streams x upstreams) or all; SERVERS is all, or some of consul,
+# uncapped, catenary; APPS is how many services the sidecars belong to, 0 one for each.
+SCENARIO ?= 300x10
+SERVERS ?= all
+ROUNDS ?= 5
+FLIPS ?= 40
+WARMUP ?= 5
+APPS ?= 20
+
+bench-consul: consul build ## Consul's xDS server and catenary side by side, into docs/benchmarks.md; SCENARIO, ROUNDS, FLIPS
+	@go build -buildvcs=false -o bin/ ./test/load/bench ./test/load/xdsload
+	@exec bin/bench -consul $(CONSUL) -catenary bin/catenary -generator bin/xdsload -doc docs/benchmarks.md \
+		-scenario $(SCENARIO) -servers $(SERVERS) -rounds $(ROUNDS) -flips $(FLIPS) -warmup $(WARMUP) -apps $(APPS)
 
 clean: ## remove what was built, but for the tools
 	rm -rf bin
