@@ -86,7 +86,7 @@ func selected(instances []*facts.Instance, keep matcher) []*facts.Instance {
 }
 
 // dialable reports whether Envoy takes the address. One with a zone, such as fe80::1%eth0, means
-// something on one machine only, and Envoy would refuse all of the set because of it.
+// something on one machine only: where there is no such interface, Envoy refuses all of the set.
 func dialable(address string, port int) bool {
 	ip, err := netip.ParseAddr(address)
 	return err == nil && ip.Zone() == "" && port > 0 && port <= 65535
