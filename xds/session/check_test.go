@@ -139,8 +139,8 @@ func (m *model) sendClusters(msg *message) {
 // checkRefs: no route goes before its clusters, nor before they are accepted unless a second passed.
 func (m *model) checkRefs(msg *message) {
 	clusters := m.peer.types[clusterType()]
-	if !clusters.asked || !clusters.wildcard {
-		return
+	if !clusters.asked || !clusters.wildcard || (m.leases && m.reconnected) {
+		return // what the client brought along may have expired
 	}
 	for _, c := range msg.contents {
 		if have := m.peer.types[msg.typ].have[c.name]; have.version == c.version {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
@@ -25,17 +27,25 @@ func FuzzRequests(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		src := &source{data}
-		form := session.Form(src.next(2))
-		s, offer := session.New(session.Config{Form: form, MaxNames: 20}), newOffer()
+		first := src.next(256)
+		cfg := session.Config{Form: session.Form(first % 2), MaxNames: 20}
+		if first/2%4 == 3 {
+			cfg.Only = session.Types()[first/8%7]
+		}
+		form, s, offer := cfg.Form, session.New(cfg), newOffer()
 		now := time.Unix(0, 0)
 		nonces := map[string]bool{"": true}
 		for len(src.data) > 0 {
-			if err := s.Request(now, hostile(src)); err != nil {
+			req := hostile(src)
+			if cfg.Only != nil {
+				req.TypeURL = ""
+			}
+			if err := s.Request(now, req); err != nil {
 				return
 			}
 			switch t := session.Types()[src.next(7)]; src.next(4) {
 			case 0:
-				offer.put(fmt.Sprintf("%s/%s=%d>%s", t, names(src), src.next(9)+1, names(src)))
+				offer.put(fmt.Sprintf("%s/%s=%d%s>%s", t, names(src), src.next(9)+1, []string{"", "~1s"}[src.next(2)], names(src)))
 			case 1:
 				offer.incomplete = !offer.incomplete
 			case 2:
@@ -61,7 +71,9 @@ func FuzzRequests(f *testing.F) {
 func names(src *source) string { return []string{"a", "b", "ab", "*", "a.x"}[src.next(5)] }
 
 func hostile(src *source) *session.Request {
-	req := &session.Request{TypeURL: session.Types()[src.next(7)].URL}
+	req := &session.Request{TypeURL: session.Types()[src.next(7)].URL, Node: &corev3.Node{
+		ClientFeatures: []string{"xds.config.resource-in-sotw", "xds.config.supports-resource-ttl"}[src.next(3):2:2],
+	}}
 	req.Nonce = []string{"", "1", "2", "3", "4", "5", "6", "7"}[src.next(8)]
 	req.Version = []string{"", "v"}[src.next(2)]
 	if src.next(3) == 0 {

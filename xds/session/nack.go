@@ -105,23 +105,31 @@ func (sub *subscription) queueRetry(name string) {
 // name within a longer one, such as api in v1.api, is not meant by it. Beside heartbeats none is blamed
 // without being named: those are not sent again, and tell whether it was them.
 func blamed(f *flight, text string) []string {
-	var all, found []string
-	for _, r := range f.puts {
-		all = append(all, r.Name)
-	}
-	longestFirst := slices.Clone(all)
-	slices.SortStableFunc(longestFirst, func(a, b string) int { return len(b) - len(a) })
-	for _, name := range longestFirst {
-		if strings.Contains(text, name) {
+	all := append(namesOf(f.puts), namesOf(f.beats)...)
+	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
+	var found []string
+	for _, name := range all {
+		if !strings.Contains(text, name) {
+			continue
+		}
+		text = strings.ReplaceAll(text, name, "\x00")
+		if f.put(name) != nil {
 			found = append(found, name)
-			text = strings.ReplaceAll(text, name, "\x00")
 		}
 	}
 	if len(found) == 0 && len(f.beats) == 0 {
-		return all
+		return namesOf(f.puts)
 	}
 	slices.Sort(found)
 	return found
+}
+
+func namesOf(list []*Resource) []string {
+	var names []string
+	for _, r := range list {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // shorten cuts a text to n bytes at most, between two characters.
