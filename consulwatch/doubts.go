@@ -63,7 +63,7 @@ func (d *doubts) due() <-chan time.Time { return d.timer.C }
 // judge decides from what a commit did whether there is doubt. New doubt is looked into at once.
 func (d *doubts) judge(out facts.Outcome) {
 	doubt := out.Suspects > 0 || out.Older > 0 || out.Unconfirmed
-	fresh := doubt && (out.Suspects > d.suspects || !d.raised)
+	fresh := doubt && (out.Suspects > d.suspects || out.Older > 0 || !d.raised)
 	d.raised, d.suspects = doubt, out.Suspects
 	switch {
 	case fresh:

@@ -2,7 +2,6 @@ package consulwatch
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -17,9 +16,6 @@ const (
 	refusedMin = 5 * time.Second
 	refusedMax = 5 * time.Minute
 )
-
-// plain is the security of connections without TLS.
-func plain(string) (*tls.Config, error) { return nil, nil }
 
 // followAuto is the [follower] by events where they can be had, and by queries while they cannot.
 func (s *Source) followAuto(ctx context.Context, to *sink) {
@@ -57,13 +53,13 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 // there is one, else after a while.
 func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
 	wait := rand.N(4 * s.limits.RetryMin) // all topics come back at once
-	if conn, _, _, _ := s.link.get(); conn != nil {
+	if c, _, _ := s.link.get(); c != nil {
 		wait = again.NextBackOff()
 	}
 	defer func() { pause(ctx, wait, nil) }()
 	for ctx.Err() == nil {
-		conn, _, _, changed := s.link.get()
-		if conn != nil {
+		c, _, changed := s.link.get()
+		if c != nil {
 			return
 		}
 		select {
@@ -121,9 +117,6 @@ func (s *Source) polled(topic facts.Topic, err error) {
 		s.log.Info("all topics that have events are followed by them again")
 	}
 }
-
-// token returns the token for events.
-func (s *Source) token() string { return s.own.Token }
 
 // here returns the agent's datacenter, if it is known.
 func (s *Source) here() string {

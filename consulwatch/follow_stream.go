@@ -56,12 +56,12 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 		w.readFirst(ctx)
 	}
 	for ctx.Err() == nil {
-		conn, server, err := s.link.await(ctx)
+		conn, err := s.link.await(ctx)
 		if err != nil {
 			return err
 		}
-		to.served(server)
-		err = w.stream(ctx, subscribe.NewStateChangeSubscriptionClient(conn), server)
+		to.served(conn.server)
+		err = w.stream(ctx, conn)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -111,7 +111,11 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 		w.source.log.Debug("the events begin again", "topic", w.to.topic, "reason", err)
 		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil) // all topics hear it at once
 		return nil
-	case errors.Is(err, errCut):
+	case errors.Is(err, errRenamed):
+		w.forget()
+		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil)
+		return nil
+	case errors.Is(err, errMoved), errors.Is(err, errCut):
 		pause(ctx, rand.N(w.source.limits.RetryMin), nil)
 		return nil
 	case errors.As(err, &f) && f.limited && w.failing <= mostLimited:
@@ -125,19 +129,20 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 }
 
 // stream follows one stream to its end.
-func (w *streamWatch) stream(ctx context.Context, on subscribe.StateChangeSubscriptionClient, server string) error {
+func (w *streamWatch) stream(ctx context.Context, on *connection) error {
+	renamed := w.source.renamed.next()
 	request, _ := subjectFor(w.to.topic)
 	request.Datacenter = w.source.datacenterOf(w.to.topic)
-	request.Token, request.Index = w.source.token(), w.resume()
+	request.Token, request.Index = w.source.access.secret(), w.resume()
 	if request.Index > 0 {
 		w.to.mode(ModeStreaming)
 	} else {
 		w.forget()
 		w.to.mode(ModeSnapshot)
 	}
-	sub, err := subscribeTo(ctx, on, request)
+	sub, err := subscribeTo(ctx, subscribe.NewStateChangeSubscriptionClient(on.conn), request)
 	if err != nil {
-		return explainEnd(w.to.topic, server, err)
+		return explainEnd(w.to.topic, on.server, err)
 	}
 	defer sub.close()
 	defer w.doubts.stop()
@@ -165,7 +170,11 @@ func (w *streamWatch) stream(ctx context.Context, on subscribe.StateChangeSubscr
 		case r := <-w.doubts.answers:
 			w.answered(r)
 		case err := <-sub.failed:
-			return explainEnd(w.to.topic, server, err)
+			return explainEnd(w.to.topic, on.server, err)
+		case <-on.left:
+			return errMoved
+		case <-renamed:
+			return errRenamed
 		}
 	}
 }

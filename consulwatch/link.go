@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/hashicorp/consul/api"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 )
@@ -20,92 +20,169 @@ import (
 type link struct {
 	source  *Source
 	servers []string // as configured; empty means that the agent is asked
-	secure  func(server string) (*tls.Config, error)
+	secure  func(ctx context.Context, server string) (*tls.Config, error)
 
 	changed signal // there is a connection, or none can be had
+	renew   signal // the certificates are others: another connection is wanted
 
 	mu     sync.Mutex
-	conn   *grpc.ClientConn
-	server string // of conn, or of the last one
+	now    *connection
+	last   string // the server of the last connection
 	reason error  // why there is no connection; nil while it is being looked for
 }
+
+// connection is a connection to a server's RPC port.
+type connection struct {
+	conn   *grpc.ClientConn
+	server string
+	left   chan struct{} // closed when the streams are to go to another connection
+}
+
+// leaveTime is what streams get to leave a connection for another.
+const leaveTime = 2 * time.Second
 
 // run keeps a connection until ctx ends.
 func (l *link) run(ctx context.Context) {
 	retry := exponential(l.source.limits.RetryMin, l.source.limits.RetryMax)
+	var leaving sync.WaitGroup
+	defer leaving.Wait()
 	for ctx.Err() == nil {
-		conn, server, err := l.connect(ctx)
+		c, err := l.connect(ctx)
 		if err != nil {
-			l.set(nil, "", err)
+			l.set(nil, err)
 			pause(ctx, retry.NextBackOff(), nil)
 			continue
 		}
 		retry.Reset()
-		l.set(conn, server, nil)
-		conn.WaitForStateChange(ctx, connectivity.Ready)
-		l.set(nil, server, nil)
-		conn.Close()
+		l.set(c, nil)
+		for c != nil {
+			c = l.keep(ctx, c, &leaving)
+		}
+		l.set(nil, nil)
 		pause(ctx, rand.N(l.source.limits.RetryMin), nil)
 	}
 }
 
+// keep holds a connection until it is lost, and returns the one that has replaced it, if any.
+func (l *link) keep(ctx context.Context, c *connection, leaving *sync.WaitGroup) *connection {
+	renew := l.renew.next()
+	watching, end := context.WithCancel(ctx)
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		c.conn.WaitForStateChange(watching, connectivity.Ready)
+	}()
+	defer func() {
+		end()
+		<-lost
+	}()
+	select {
+	case <-lost:
+		c.conn.Close()
+		return nil
+	case <-renew:
+	}
+	next, err := l.connect(ctx)
+	if err != nil {
+		l.source.log.Warn("the connection for events stays as it is: with what was read again there is none", "reason", err)
+		return c
+	}
+	l.set(next, nil)
+	close(c.left)
+	leaving.Go(func() {
+		pause(ctx, leaveTime, nil)
+		c.conn.Close()
+	})
+	return next
+}
+
 // set records a change and tells who waits for it.
-func (l *link) set(conn *grpc.ClientConn, server string, reason error) {
+func (l *link) set(c *connection, reason error) {
 	l.mu.Lock()
-	l.conn, l.reason = conn, reason
-	if server != "" {
-		l.server = server
+	l.now, l.reason = c, reason
+	if c != nil {
+		l.last = c.server
 	}
 	l.mu.Unlock()
 	l.changed.give()
 }
 
-// get returns the connection and its server, or why there is none; the channel is closed when that has
-// changed.
-func (l *link) get() (conn *grpc.ClientConn, server string, reason error, changed <-chan struct{}) {
+// get returns the connection, or why there is none; the channel is closed when that has changed.
+func (l *link) get() (c *connection, reason error, changed <-chan struct{}) {
 	changed = l.changed.next()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn, l.server, l.reason, changed
+	return l.now, l.reason, changed
 }
 
 // await returns the connection, once there is one, and an error when none can be had.
-func (l *link) await(ctx context.Context) (*grpc.ClientConn, string, error) {
+func (l *link) await(ctx context.Context) (*connection, error) {
 	for {
-		conn, server, reason, changed := l.get()
-		if conn != nil || reason != nil {
-			return conn, server, reason
+		c, reason, changed := l.get()
+		if c != nil || reason != nil {
+			return c, reason
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, "", ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
 // connect tries the servers in turn, from the one after the last.
-func (l *link) connect(ctx context.Context) (*grpc.ClientConn, string, error) {
+func (l *link) connect(ctx context.Context) (*connection, error) {
 	servers, err := l.candidates(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime+dialTime/2) // of them all: a fleet waits
 	defer cancel()
 	var failed []string
 	for _, server := range servers {
-		secure, err := l.secure(server)
-		if err != nil {
-			return nil, "", err
-		}
-		conn, err := dial(ctx, server, secure)
+		c, err := l.dial(ctx, server)
 		if err == nil {
-			return conn, server, nil
+			return c, nil
 		}
 		failed = append(failed, err.Error())
 	}
 	slices.Sort(failed) // to be the same from whichever server it began
-	return nil, "", errors.New(strings.Join(failed, "; "))
+	return nil, errors.New(strings.Join(failed, "; "))
+}
+
+func (l *link) dial(ctx context.Context, server string) (*connection, error) {
+	secure, err := l.secure(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("the server %s: %w", server, err)
+	}
+	conn, err := dial(ctx, withoutScheme(server), secure)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{conn: conn, server: withoutScheme(server), left: make(chan struct{})}, nil
+}
+
+// The schemes that a configured server may have. One without is reached with TLS when there is a
+// certificate for Consul.
+const (
+	schemePlain = "tcp://"
+	schemeTLS   = "tls://"
+)
+
+func withoutScheme(server string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(server, schemePlain), schemeTLS)
+}
+
+// secure returns the TLS of the connection to a server; nil means none.
+func (s *Source) secure(ctx context.Context, server string) (*tls.Config, error) {
+	if strings.HasPrefix(server, schemePlain) || !strings.HasPrefix(server, schemeTLS) && !s.access.secured() {
+		return nil, nil
+	}
+	datacenter, err := s.Datacenter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.access.rpc(datacenter)
 }
 
 // candidates returns the servers in the order to try: those after the last one first, at the start from
@@ -113,22 +190,22 @@ func (l *link) connect(ctx context.Context) (*grpc.ClientConn, string, error) {
 func (l *link) candidates(ctx context.Context) ([]string, error) {
 	servers := slices.Clone(l.servers)
 	if len(servers) == 0 {
-		opts := (&api.QueryOptions{}).WithContext(ctx)
 		ctx, cancel := context.WithTimeout(ctx, dialTime)
 		defer cancel()
-		if _, err := l.source.client.Raw().Query("/v1/status/peers", &servers, opts.WithContext(ctx)); err != nil {
-			return nil, l.source.explain(query{path: "/v1/status/peers"}, err)
+		const path = "/v1/status/peers"
+		if _, err := l.source.client.Raw().Query(path, &servers, l.source.options(ctx)); err != nil {
+			return nil, l.source.explain(query{path: path}, err)
 		}
 	}
 	if len(servers) == 0 {
-		return nil, fmt.Errorf("consul names no servers: name them with --consul-servers")
+		return nil, errors.New("consul names no servers: name them with --consul-servers")
 	}
 	l.mu.Lock()
-	last := l.server
+	last := l.last
 	l.mu.Unlock()
 	from := rand.N(len(servers))
-	if i := slices.Index(servers, last); i >= 0 {
-		from = i + 1
+	if i := slices.IndexFunc(servers, func(s string) bool { return withoutScheme(s) == last }); i >= 0 {
+		from = (i + 1) % len(servers)
 	}
-	return append(servers[from%len(servers):], servers[:from%len(servers)]...), nil
+	return append(servers[from:], servers[:from]...), nil
 }

@@ -72,7 +72,7 @@ type answer struct {
 
 // ask sends a query: index 0 reads at once from the leader, another waits for something newer.
 func (s *Source) ask(ctx context.Context, q query, index uint64, wait time.Duration) (answer, error) {
-	opts := &api.QueryOptions{Datacenter: q.dc, MergeCentralConfig: q.merge}
+	opts := &api.QueryOptions{Token: s.access.secret(), Datacenter: q.dc, MergeCentralConfig: q.merge}
 	limit := answerTime
 	if index == 0 {
 		opts.RequireConsistent = true

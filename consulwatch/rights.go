@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -19,7 +20,7 @@ const anonymousID = "00000000-0000-0000-0000-000000000002"
 // an agent with a token of its own, can be believed to have hidden nothing.
 type rights struct {
 	source *Source
-	named  bool // the token is not the anonymous one
+	named  atomic.Bool // the token is not the anonymous one
 
 	mu    sync.Mutex // held while asking, so that those who wait share the next answer
 	asked time.Time  // when the last answered question was asked
@@ -29,7 +30,7 @@ type rights struct {
 // verified reports whether an answer received before the call can be believed not to lack what the
 // token may not see, if its header does not say so.
 func (r *rights) verified(ctx context.Context) (bool, error) {
-	if r.named {
+	if r.named.Load() {
 		return true, nil
 	}
 	since := time.Now()
@@ -52,7 +53,7 @@ func (r *rights) ask(ctx context.Context) (bool, error) {
 	defer cancel()
 	q := query{path: "/v1/acl/token/self"}
 	var self struct{ AccessorID string }
-	_, err := r.source.client.Raw().Query(q.path, &self, (&api.QueryOptions{}).WithContext(ctx))
+	_, err := r.source.client.Raw().Query(q.path, &self, r.source.options(ctx))
 	var status api.StatusError
 	switch {
 	case err == nil:

@@ -21,7 +21,7 @@ type Source struct {
 	address    string
 	datacenter string // as configured
 	streams    bool   // events are wanted
-	own        *api.Config
+	access     *access
 	limits     Limits
 	log        hclog.Logger
 	metrics    Metrics
@@ -31,9 +31,12 @@ type Source struct {
 	link       *link
 	confirms   *semaphore.Weighted // bounds the readings that resolve doubts
 
+	renamed   signal // the token is another
 	central   signal // central configuration of registrations has changed
 	recovered signal // Consul answers again
 	restored  signal // Consul may have been restored: read everything again
+
+	reloading sync.Mutex // held while the token and the certificates are read again
 
 	mu        sync.Mutex
 	following map[facts.Topic]*followed
@@ -59,7 +62,11 @@ type followed struct {
 // New returns a source. It reads the token and TLS files and connects to nothing.
 func New(cfg Config) (*Source, error) {
 	limits := cfg.Limits.withDefaults()
-	client, transport, own, err := connect(cfg.API, limits.Connections)
+	given := cfg.API
+	if given == nil {
+		given = api.DefaultConfig()
+	}
+	client, transport, own, err := connect(given, limits.Connections)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +82,13 @@ func New(cfg Config) (*Source, error) {
 	if s.metrics == nil {
 		s.metrics = noMetrics{}
 	}
-	s.rights = &rights{source: s, named: own.Token != "" && own.Token != "anonymous"}
+	s.access = newAccess(given, own, limits.Connections)
+	s.rights = &rights{source: s}
+	s.rights.named.Store(isNamed(own.Token))
 	s.slots = newSlots(limits.Connections-unslotted, transport.multiplexed.Load)
 	transport.onProtocol = func() { s.slots.count(0) }
 	s.confirms = semaphore.NewWeighted(confirming)
-	s.link = &link{source: s, servers: cfg.Servers, secure: plain}
+	s.link = &link{source: s, servers: cfg.Servers, secure: s.secure}
 	s.follow = map[Follow]follower{
 		"": s.followAuto, FollowAuto: s.followAuto, FollowStream: s.followStream, FollowPoll: s.followBlocking,
 	}[cfg.Follow]
@@ -87,7 +96,6 @@ func New(cfg Config) (*Source, error) {
 		return nil, fmt.Errorf("the way to follow Consul is %q: want auto, stream or poll", cfg.Follow)
 	}
 	s.streams = cfg.Follow != FollowPoll
-	s.own = own
 	return s, nil
 }
 
@@ -112,6 +120,7 @@ func (s *Source) Run(ctx context.Context, store *facts.Store) error {
 			s.log.Error("the services are not followed", "reason", err)
 		}
 	})
+	wg.Go(func() { s.watchFiles(ctx) })
 	if s.streams {
 		wg.Go(func() { s.link.run(ctx) })
 	}

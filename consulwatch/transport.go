@@ -15,7 +15,7 @@ import (
 // transport is the connections to Consul. It sees which protocol they speak: over HTTP/2 a
 // connection carries many queries, over HTTP/1.1 one.
 type transport struct {
-	base        http.RoundTripper
+	base        atomic.Pointer[http.Transport]
 	multiplexed atomic.Bool
 	onProtocol  func() // called when multiplexed has changed
 }
@@ -27,7 +27,7 @@ type headerKey struct{}
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.base.RoundTrip(req)
+	resp, err := t.base.Load().RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +42,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // closeIdle closes the connections that no query uses.
-func (t *transport) closeIdle() {
-	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+func (t *transport) closeIdle() { t.base.Load().CloseIdleConnections() }
+
+// replace has the queries that come use the connections of another transport.
+func (t *transport) replace(by *transport) {
+	t.base.Swap(by.base.Load()).CloseIdleConnections()
 }
 
 // connect makes the client, on connections of our own, and returns its configuration, completed. It
@@ -72,7 +73,12 @@ func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Co
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("the configuration of Consul's client: %w", err)
 	}
-	t := &transport{base: own.HttpClient.Transport}
+	t := &transport{}
+	base, ok := own.HttpClient.Transport.(*http.Transport)
+	if !ok {
+		return nil, nil, nil, fmt.Errorf("consul's client does not use the transport it is given")
+	}
+	t.base.Store(base)
 	own.HttpClient.Transport = t // the client shares the pointer
 	return client, t, &own, nil
 }

@@ -90,7 +90,7 @@ func (s *Source) TrustDomain(ctx context.Context) (string, error) {
 func (s *Source) once(ctx context.Context, path string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	if _, err := s.client.Raw().Query(path, out, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+	if _, err := s.client.Raw().Query(path, out, s.options(ctx)); err != nil {
 		return s.explain(query{path: path}, err)
 	}
 	s.reached(facts.Topic{})

@@ -103,6 +103,7 @@ func (p *plane) run(ctx context.Context) error {
 	defer drain()
 
 	group.Go(func() error { return p.source.run(running, store) })
+	group.Go(func() error { return p.hangups(running) })
 	group.Go(func() error { return p.auth.run(running, store) })
 	group.Go(func() error { return httpServer.Run(running, p.http) })
 	group.Go(func() error { return p.serveProxies(serving, store) })

@@ -30,6 +30,8 @@ type source struct {
 	problems func() []chain.Problem
 	// watches lists what is followed; nil for files, of which the store says it.
 	watches func(*facts.Store) []admin.Watch
+	// reload reads the token and the certificates again; nil for files.
+	reload func() error
 	// reach fails when nothing is where the source should be; nil for files, which are looked at by open.
 	reach func(context.Context) error
 	// measure brings those gauges up to date that do not change by an event; nil when there are none.
@@ -102,6 +104,7 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 		run:      consul.Run,
 		reach:    consul.Reach,
 		problems: consul.Problems,
+		reload:   consul.Reload,
 		watches:  func(store *facts.Store) []admin.Watch { return consulWatches(consul.Status(), store) },
 		measure: func() {
 			counts.SourceProblems(len(consul.Problems()))

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// hangups has the token and the certificates read again at each hangup signal, until the context ends.
+func (p *plane) hangups(ctx context.Context) error {
+	if p.source.reload == nil {
+		return nil
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-hup:
+			if err := p.source.reload(); err != nil {
+				p.log.Error("nothing was read again: what was read before stays in use", "reason", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
