@@ -43,7 +43,7 @@ type conn struct {
 	closed      error
 
 	mu      sync.Mutex // guards what was heard
-	head    []byte     // how it begins, in TLS or not
+	head    []byte     // how it begins, in TLS or not, up to headSize
 	failure error      // the last one of reading or of TLS
 }
 
@@ -62,8 +62,8 @@ type localAddr struct {
 // LocalAddr implements [net.Conn].
 func (c *conn) LocalAddr() net.Addr { return localAddr{c.Conn.LocalAddr(), c} }
 
-// headSize is enough to tell protocols apart.
-const headSize = 16
+// headSize is more than is read of a client in plaintext before TLS gives up.
+const headSize = 4 << 10
 
 // Read implements [net.Conn].
 func (c *conn) Read(b []byte) (int, error) {
@@ -77,6 +77,14 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.mu.Unlock()
 	}
 	return n, err
+}
+
+// begin is called when HTTP/2 has begun. What was heard before is of no use then.
+func (c *conn) begin() {
+	c.established.Store(true)
+	c.mu.Lock()
+	c.head = nil
+	c.mu.Unlock()
 }
 
 // Close implements [net.Conn].

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -27,7 +25,7 @@ func (c *conn) explain() {
 	case secure && isHTTP2(head):
 		c.server.refused(ReasonTLS, "a client speaks plaintext, and this port serves TLS: "+
 			"give the client TLS and the CA of this server's certificate", args...)
-		c.goAway("this port serves TLS: give the client TLS and the CA of the server's certificate")
+		tell(c.Conn, head, "this port serves TLS: give the client TLS and the CA of the server's certificate")
 	case errors.Is(failure, os.ErrDeadlineExceeded):
 		c.server.refused(ReasonHandshake, "a connection is closed: its client has not begun to speak HTTP/2 in time",
 			append(args, "limit", c.server.bounds.handshake.String())...)
@@ -52,24 +50,3 @@ func isTLS(head []byte) bool { return bytes.HasPrefix(head, []byte{0x16, 0x03}) 
 func isHTTP2(head []byte) bool {
 	return len(head) > 0 && bytes.HasPrefix([]byte(http2.ClientPreface), head)
 }
-
-// goAwayTimeout is how long the client may take to listen.
-const goAwayTimeout = time.Second
-
-// goAway tells a client in plaintext to go, and why.
-func (c *conn) goAway(why string) {
-	_ = c.Conn.SetDeadline(time.Now().Add(goAwayTimeout)) // it fails on a connection on which nothing works
-	var out bytes.Buffer
-	framer := http2.NewFramer(&out, nil)
-	_ = framer.WriteSettings()                                              // to memory
-	_ = framer.WriteGoAway(0, http2.ErrCodeInadequateSecurity, []byte(why)) // to memory
-	if _, err := c.Conn.Write(out.Bytes()); err != nil {
-		return
-	}
-	// A connection that is closed with something unread takes back what was last written on it.
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, maxHeaders) // until the client has gone, or time is up
-	}
-}
-
-var _ interface{ CloseWrite() error } = (*net.TCPConn)(nil)

@@ -30,7 +30,7 @@ func (o observer) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.
 	} else {
 		c = o.newConn(nil) // of a transport that hides the connection: its streams count all the same
 	}
-	c.established.Store(true)
+	c.begin()
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
