@@ -16,7 +16,7 @@ type Cache struct {
 	selections map[string]*selectionEntry // by the plans of their upstreams
 	products   map[Key]*productEntry
 	clients    map[string]*clientEntry
-	readers    map[facts.ID]map[reader]struct{}
+	facts      map[facts.ID]*fact
 	counts     Counts
 	lastID     uint64
 }
@@ -57,7 +57,7 @@ func NewCache(cfg Config) *Cache {
 		selections: map[string]*selectionEntry{},
 		products:   map[Key]*productEntry{},
 		clients:    map[string]*clientEntry{},
-		readers:    map[facts.ID]map[reader]struct{}{},
+		facts:      map[facts.ID]*fact{},
 		counts:     Counts{Products: map[string]int{}},
 	}
 }
@@ -113,8 +113,10 @@ func (c *Cache) Advance(view facts.View, changed []facts.ID) (Delta, []*Job) {
 	c.view = view
 	u := c.begin()
 	for _, id := range changed {
-		for who := range c.readers[id] {
-			who.stale(u)
+		if f, read := c.facts[id]; read {
+			for who := range f.readers {
+				who.stale(u)
+			}
 		}
 	}
 	u.finish()

@@ -25,7 +25,7 @@ type ChainState struct {
 type chainEntry struct {
 	key   ChainKey
 	state ChainState
-	reads map[facts.ID]struct{}
+	reads []*fact
 	users map[reader]struct{} // plans of upstreams, and products
 }
 
@@ -47,8 +47,7 @@ func (u *update) remakeChain(e *chainEntry) {
 	r := u.view.Read()
 	next, same := makeChain(u.cfg, e.key, r, e.state).same(e.state)
 	u.counts.Chains++
-	u.reread(e, e.reads, r.Reads())
-	e.reads = r.Reads()
+	e.reads = u.reread(e, e.reads, r.Reads())
 	e.state = next
 	if same {
 		return

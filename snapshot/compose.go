@@ -11,7 +11,7 @@ import (
 type clientEntry struct {
 	id     string
 	client Client
-	reads  map[facts.ID]struct{}
+	reads  []*fact
 
 	kind               Kind
 	hold, unregistered string
@@ -53,8 +53,7 @@ func (u *update) replan(e *clientEntry) {
 	s := &selector{cfg: u.cfg, r: r}
 	keys := s.upstreams(e.client)
 	u.counts.Plans++
-	u.reread(e, e.reads, r.Reads())
-	e.reads = r.Reads()
+	e.reads = u.reread(e, e.reads, r.Reads())
 	e.kind, e.hold, e.unregistered, e.own = s.kind, s.hold, s.unregistered, s.needs
 	if e.hold == "" && e.unregistered == "" {
 		u.use(e, u.listOf(keys))

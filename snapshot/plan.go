@@ -46,6 +46,7 @@ type Selection struct {
 	Needs []facts.Topic
 
 	resources []Ref
+	pending   bool // some upstream is
 }
 
 // UpstreamPlan is the part of a plan that one upstream makes up. Plans share it.
@@ -75,17 +76,7 @@ func (p *Plan) Topics() []facts.Topic { return union(p.Own, p.Needs) }
 
 // Complete reports whether the plan has all that the client should have. When not, what the client
 // holds beyond the plan must not be taken away.
-func (p *Plan) Complete() bool {
-	if p.Hold != "" || p.Unregistered != "" {
-		return false
-	}
-	for _, u := range p.Upstreams {
-		if u.Pending != "" {
-			return false
-		}
-	}
-	return true
-}
+func (p *Plan) Complete() bool { return p.Hold == "" && p.Unregistered == "" && !p.pending }
 
 // Resources returns each resource once. Where two upstreams name a resource differently,
 // the one listed first has it.
@@ -95,6 +86,7 @@ func (s *Selection) collect() {
 	type id struct{ product, name string }
 	seen := map[id]bool{}
 	for _, u := range s.Upstreams {
+		s.pending = s.pending || u.Pending != ""
 		for _, ref := range u.Resources {
 			if k := (id{ref.Key.Product(), ref.Name}); !seen[k] {
 				seen[k] = true

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
@@ -11,7 +10,7 @@ import (
 type productEntry struct {
 	key   Key
 	value any // nil until the facts suffice
-	reads map[facts.ID]struct{}
+	reads []*fact
 	chain *chainEntry
 	refs  int // plans that have it
 
@@ -104,7 +103,7 @@ func (j *Job) Make() Made {
 	r := j.view.Read()
 	m := Made{entry: j.entry, value: j.key.make(r)}
 	known := r.Known(j.key.Topic) // what is not known stays as it is
-	m.same = !known || j.had && slices.Equal(m.value.Endpoints, j.last.Endpoints) && slices.Equal(m.value.Skipped, j.last.Skipped)
+	m.same = !known || j.had && m.value.Equal(j.last)
 	m.reads = r.Reads()
 	return m
 }
@@ -116,8 +115,7 @@ func (c *Cache) Commit(m Made, d *Delta) *Job {
 	if c.products[e.key] != e {
 		return nil // nobody has it any more
 	}
-	c.reread(e, e.reads, m.reads)
-	e.reads = m.reads
+	e.reads = c.reread(e, e.reads, m.reads)
 	c.counts.Products[e.key.Product()]++
 	if !m.same {
 		e.value = m.value

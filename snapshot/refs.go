@@ -2,23 +2,38 @@ package snapshot
 
 import "github.com/catenary-mesh/catenary/internal/facts"
 
-// reread replaces what a reader has read in the reverse index.
-func (c *Cache) reread(who reader, old, next map[facts.ID]struct{}) {
-	for id := range next {
-		if c.readers[id] == nil {
-			c.readers[id] = map[reader]struct{}{}
-		}
-		c.readers[id][who] = struct{}{}
+// fact is what something was made of, in the reverse index. There is one for each ID, so that what was
+// read takes a pointer.
+type fact struct {
+	id      facts.ID
+	readers map[reader]struct{}
+}
+
+// reread returns what a reader has read now, and replaces what it had read in the reverse index.
+func (c *Cache) reread(who reader, old []*fact, read map[facts.ID]struct{}) []*fact {
+	var next []*fact
+	if len(read) > 0 {
+		next = make([]*fact, 0, len(read))
 	}
-	for id := range old {
-		if _, still := next[id]; still {
+	for id := range read {
+		f, ok := c.facts[id]
+		if !ok {
+			f = &fact{id: id, readers: map[reader]struct{}{}}
+			c.facts[id] = f
+		}
+		f.readers[who] = struct{}{}
+		next = append(next, f)
+	}
+	for _, f := range old {
+		if _, still := read[f.id]; still {
 			continue
 		}
-		delete(c.readers[id], who)
-		if len(c.readers[id]) == 0 {
-			delete(c.readers, id)
+		delete(f.readers, who)
+		if len(f.readers) == 0 {
+			delete(c.facts, f.id)
 		}
 	}
+	return next
 }
 
 // acquire counts the use of a selection, and with the first one that of its products.

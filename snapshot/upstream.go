@@ -28,7 +28,7 @@ type upstreamEntry struct {
 	key   UpstreamKey
 	id    uint64
 	plan  *UpstreamPlan
-	reads map[facts.ID]struct{}
+	reads []*fact
 	chain *chainEntry
 	lists map[*listEntry]struct{} // it is on
 
@@ -58,8 +58,7 @@ func (u *update) remakeUpstream(e *upstreamEntry) {
 	}}
 	plan := p.upstream(e.key)
 	u.counts.Upstreams++
-	u.reread(e, e.reads, r.Reads())
-	e.reads = r.Reads()
+	e.reads = u.reread(e, e.reads, r.Reads())
 	u.useChain(e, e.chain, used)
 	e.chain = used
 	if e.plan != nil {

@@ -22,7 +22,7 @@ type publisher struct {
 	cfg  Config
 	root atomic.Pointer[root]
 	jobs sync.WaitGroup
-	turn chan struct{} // held by each large job at work
+	turn chan struct{} // held by each large job at work; one core is left to the others
 
 	mu       sync.Mutex // guards all below
 	cache    *snapshot.Cache
@@ -45,7 +45,7 @@ type member struct {
 func newPublisher(cfg Config) *publisher {
 	p := &publisher{
 		cfg:  cfg,
-		turn: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		turn: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 		cache: snapshot.NewCache(snapshot.Config{
 			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain, PlaintextMesh: cfg.PlaintextMesh,
 		}),

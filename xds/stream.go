@@ -171,50 +171,48 @@ func quiet(err error) error {
 	return err
 }
 
-// idle is how long a stream without anything to wait for sleeps at most.
-const idle = time.Hour
-
-// write sends what is due until the stream ends.
+// write sends what is due until the stream ends. It listens to nothing but its bell, which is what most
+// turns wait for: also the timer and the end ring it.
 func (s *Server) write(ctx context.Context, t transport, st *stream) error {
-	timer := time.NewTimer(idle)
+	var due time.Time // of the timer
+	timer := time.AfterFunc(time.Hour, st.wake)
 	defer timer.Stop()
-	for {
+	defer context.AfterFunc(ctx, st.wake)()
+	for ctx.Err() == nil {
 		wake, err := s.turn(t, st)
 		if err != nil {
 			return err
 		}
-		timer.Reset(wake)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-st.bell:
-		case <-timer.C:
+		// A timer that rings early does no harm, so it is not put off.
+		if now := time.Now(); !wake.IsZero() && (wake.Before(due) || !now.Before(due)) {
+			due = wake
+			timer.Reset(max(wake.Sub(now), time.Millisecond))
 		}
+		<-st.bell
 	}
+	return ctx.Err()
 }
 
 // turn sends what is due, and says when to look again at the latest.
-func (s *Server) turn(t transport, st *stream) (time.Duration, error) {
-	out, wake, dead := st.take(time.Now(), s.pub.root.Load)
+func (s *Server) turn(t transport, st *stream) (wake time.Time, err error) {
+	now := time.Now()
+	out, wake, dead := st.take(now, s.pub.root.Load)
 	if dead {
-		return 0, st.unresponsive()
+		return wake, st.unresponsive()
 	}
 	for i := range out {
-		st.writing.Store(time.Now().UnixNano())
+		st.writing.Store(now.UnixNano())
 		err := t.SendMsg(&out[i])
 		st.writing.Store(0)
 		if err != nil {
-			return 0, err
+			return wake, err
 		}
 		s.cfg.Metrics.Response(out[i].Type.Name, len(out[i].Resources), out[i].Bytes())
 		for range out[i].Overdue {
 			s.cfg.Metrics.RouteWaited()
 		}
 	}
-	if wake.IsZero() {
-		return idle, nil
-	}
-	return max(time.Until(wake), time.Millisecond), nil
+	return wake, nil
 }
 
 func (st *stream) unresponsive() error {
