@@ -46,7 +46,7 @@ func TestWhatAnEnvoyRefusesIsToldAndHoldsNothingElseUp(t *testing.T) {
 		answers(t, api, "v1")
 		for i, r := range refused() {
 			f.write(r.file, r.entry)
-			status := proxy(t, f.catenary, "web-1", xds.StateNacked)
+			status := proxy(t, f.catenary, p.id(), xds.StateNacked)
 			if !strings.HasPrefix(status.Reason, r.typ+": ") || !strings.Contains(status.Reason, r.text) {
 				t.Errorf("%s: the reason is %q, want Envoy's own text", r.name, status.Reason)
 			}
@@ -73,14 +73,14 @@ func TestWhatAnEnvoyRefusesIsToldAndHoldsNothingElseUp(t *testing.T) {
 			e.Restart()
 			e.WaitReady()
 			answers(t, stock, version)
-			status = proxy(t, f.catenary, "web-1", xds.StateNacked)
+			status = proxy(t, f.catenary, p.id(), xds.StateNacked)
 			if !strings.Contains(status.Reason, r.text) {
 				t.Errorf("%s, from the beginning: the reason is %q", r.name, status.Reason)
 			}
 			if err := os.Remove(filepath.Join(f.dir, r.file)); err != nil {
 				t.Fatal(err)
 			}
-			proxy(t, f.catenary, "web-1", xds.StateSynced)
+			proxy(t, f.catenary, p.id(), xds.StateSynced)
 			answers(t, api, "v1")
 		}
 	})

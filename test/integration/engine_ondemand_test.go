@@ -118,11 +118,11 @@ func TestClustersOnDemandAreServedOrSaidNotToExist(t *testing.T) {
 		asks(t, demand, "nowhere", "503")
 		asks(t, demand, apiV2Cluster, "503")
 		asks(t, demand, apiCluster, "v1")
-		proxy(t, f.catenary, "web-1", xds.StateSynced)
+		proxy(t, f.catenary, p.id(), xds.StateSynced)
 
 		// A client that comes back with some names has not asked for all there are.
 		f.catenary.Restart()
-		proxy(t, f.catenary, "web-1", xds.StateSynced)
+		proxy(t, f.catenary, p.id(), xds.StateSynced)
 		asks(t, demand, "elsewhere", "503")
 		if h := holds(t, e); len(h.active) != 1 {
 			t.Errorf("the Envoy asked for one cluster and has %v", h.active)
@@ -150,6 +150,6 @@ func TestAClusterOnDemandBesideTheWildcardIsAnswered(t *testing.T) {
 		f.write("resolver.hcl", onlyV2)
 		promptly(t, "a cluster that was born", func() error { return viaCluster(demand, apiV2Cluster, "v2") })
 		answers(t, api, "v2")
-		proxy(t, f.catenary, "web-1", xds.StateSynced)
+		proxy(t, f.catenary, p.id(), xds.StateSynced)
 	})
 }

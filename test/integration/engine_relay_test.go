@@ -13,17 +13,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// relay stands between Envoys and a control plane. It passes messages on as they are, counts them,
+// relay stands between an Envoy and a control plane. It passes messages on as they are, counts them,
 // and can lose some.
 type relay struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	peer peer // the Envoy
 	addr string
 
 	mu    sync.Mutex
 	to    string             // the control plane
 	lost  string             // the type URL of the responses to lose
 	cut   context.CancelFunc // ends the streams
-	epoch context.Context    // // ends when the streams that are open now are cut
+	epoch context.Context    // ends when the streams that are open now are cut
 	seen  counts
 }
 
@@ -39,13 +40,13 @@ func newCounts() counts {
 	return counts{asked: map[string]int{}, responses: map[string]int{}, resources: map[string]int{}}
 }
 
-func startRelay(t *testing.T, to string) *relay {
+func startRelay(t *testing.T, p peer, to string) *relay {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{addr: lis.Addr().String(), to: to, seen: newCounts()}
+	r := &relay{peer: p, addr: lis.Addr().String(), to: to, seen: newCounts()}
 	r.epoch, r.cut = context.WithCancel(context.Background())
 	server := grpc.NewServer()
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, r)

@@ -22,7 +22,7 @@ func TestAnEnvoyThatMovesToAnotherReplicaIsSentNothingAgain(t *testing.T) {
 	other := testenv.StartCatenary(t, f.consul.Env(), "--consul-addr", f.consul.HTTPAddr())
 	testenv.Eventually(t, patience, other.Ready)
 	peers(t, func(t *testing.T, p peer) {
-		r := startRelay(t, f.catenary.GRPCAddr)
+		r := startRelay(t, p, f.catenary.GRPCAddr)
 		api, up := port(t, "api")
 		stock, stockUp := port(t, "stock")
 		e := p.envoy(t, r.addr, up, stockUp)
@@ -30,25 +30,26 @@ func TestAnEnvoyThatMovesToAnotherReplicaIsSentNothingAgain(t *testing.T) {
 		answers(t, stock, "s1")
 		r.back(t, f.catenary)
 		had, before := holds(t, e), updates(e)
-		acked := settled(t, f.catenary)
+		acked := r.settled(t, f.catenary)
 		requests := startTraffic(t, api)
 
 		// There, and back to where it came from.
 		for _, c := range []*testenv.Catenary{other, f.catenary} {
 			r.move(c.GRPCAddr)
 			r.back(t, c)
-			r.frugally(t, p, had)
+			r.frugally(t, had)
 			unchanged(t, e, before)
 		}
 		requests.only(t, "v2")
 
 		// A new Envoy that knows nothing gets the same versions from the other replica.
+		e.Stop()
 		r.move(other.GRPCAddr)
 		e.Restart()
 		e.WaitReady()
 		answers(t, api, "v2")
 		r.back(t, other)
-		if now := settled(t, other); !maps.Equal(acked, now) {
+		if now := r.settled(t, other); !maps.Equal(acked, now) {
 			t.Errorf("the replicas name versions %v and %v", acked, now)
 		}
 		if now := holds(t, e); !p.sotw && !maps.Equal(had.versions, now.versions) {
@@ -59,11 +60,11 @@ func TestAnEnvoyThatMovesToAnotherReplicaIsSentNothingAgain(t *testing.T) {
 }
 
 // settled waits until an Envoy that began with nothing has accepted everything, and returns the versions.
-func settled(t *testing.T, c *testenv.Catenary) map[string]string {
+func (r *relay) settled(t *testing.T, c *testenv.Catenary) map[string]string {
 	t.Helper()
 	acked := map[string]string{}
 	testenv.Eventually(t, patience, func() error {
-		for _, typ := range proxy(t, c, "web-1", xds.StateSynced).Types {
+		for _, typ := range proxy(t, c, r.peer.id(), xds.StateSynced).Types {
 			least := map[string]int{"cluster": 3, "endpoint": 3, "listener": 2, "route": 2}[typ.Type]
 			if typ.Acked == "" || typ.Acked != typ.Sent || typ.Resources < least {
 				return fmt.Errorf("not settled: %+v", typ)

@@ -26,22 +26,22 @@ func (r *relay) back(t *testing.T, c *testenv.Catenary) {
 		}
 		return nil
 	})
-	proxy(t, c, "web-1", xds.StateSynced)
+	proxy(t, c, r.peer.id(), xds.StateSynced)
 }
 
 // frugally fails the test when an Envoy that came back with everything is sent more than it must be. A
 // client of the state of the world names the endpoints and routes it holds, but not their versions: it
 // is sent each of them once.
-func (r *relay) frugally(t *testing.T, p peer, had held) {
+func (r *relay) frugally(t *testing.T, had held) {
 	t.Helper()
 	may := map[string]int{}
-	if p.sotw {
+	if r.peer.sotw {
 		may[resourcev3.EndpointType] = had.count("endpoints")
 		may[resourcev3.RouteType] = had.count("route")
 	}
 	testenv.Throughout(t, 300*time.Millisecond, func() error {
 		seen := r.counted()
-		if seen.bytes > frugal && !p.sotw {
+		if seen.bytes > frugal && !r.peer.sotw {
 			return fmt.Errorf("%d bytes were sent: %+v", seen.bytes, seen)
 		}
 		for typ, n := range seen.resources {
@@ -59,7 +59,7 @@ func TestARestartOfTheControlPlaneSendsNothingAgain(t *testing.T) {
 	peers(t, func(t *testing.T, p peer) {
 		f, v1 := oneService(t)
 		f.write("stock.hcl", service("stock", "stock-s1", testenv.StartBackend(t, "s1").Port, "passing"))
-		r := startRelay(t, f.catenary.GRPCAddr)
+		r := startRelay(t, p, f.catenary.GRPCAddr)
 		api, up := port(t, "api")
 		stock, stockUp := port(t, "stock")
 		e := p.envoy(t, r.addr, up, stockUp)
@@ -74,7 +74,7 @@ func TestARestartOfTheControlPlaneSendsNothingAgain(t *testing.T) {
 			r.move(r.to)
 			f.catenary.Restart()
 			r.back(t, f.catenary)
-			r.frugally(t, p, had)
+			r.frugally(t, had)
 			unchanged(t, e, before)
 		}
 		requests.only(t, "v1")

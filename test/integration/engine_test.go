@@ -18,6 +18,14 @@ type peer struct {
 	sotw    bool
 }
 
+// id names a proxy of this kind to the control plane.
+func (p peer) id() string {
+	if p.sotw {
+		return fmt.Sprintf("web-%s-sotw", p.version)
+	}
+	return fmt.Sprintf("web-%s-delta", p.version)
+}
+
 // peers runs a test with the newest and the oldest Envoy that are supported, in both forms of the
 // protocol, a few at a time.
 func peers(t *testing.T, f func(t *testing.T, p peer)) {
@@ -36,7 +44,7 @@ func peers(t *testing.T, f func(t *testing.T, p peer)) {
 func (p peer) boot(t *testing.T, grpcAddr string, upstreams ...string) []byte {
 	t.Helper()
 	args := []string{
-		"bootstrap", "envoy", "--service", "web", "--proxy-id", "web-1",
+		"bootstrap", "envoy", "--service", "web", "--proxy-id", p.id(),
 		"--grpc-addr", grpcAddr, "--admin-bind", "127.0.0.1:0",
 	}
 	for _, u := range upstreams {

@@ -74,7 +74,7 @@ UpstreamConfig { Defaults { Limits { MaxConnections = 77 } } }
 			return nil
 		})
 		requests.only(t, "v1")
-		proxy(t, f.catenary, "web-1", xds.StateSynced)
+		proxy(t, f.catenary, p.id(), xds.StateSynced)
 	})
 }
 
@@ -93,7 +93,7 @@ func (r *relay) missEndpoints(t *testing.T, c *testenv.Catenary, e *testenv.Envo
 	c.Stop()
 	r.hold("")
 	c.Restart()
-	proxy(t, c, "web-1", xds.StateSynced)
+	proxy(t, c, r.peer.id(), xds.StateSynced)
 }
 
 func TestANewClusterThatWarmsWhileTheControlPlaneIsRestartedBecomesActive(t *testing.T) {
@@ -101,7 +101,7 @@ func TestANewClusterThatWarmsWhileTheControlPlaneIsRestartedBecomesActive(t *tes
 	peers(t, func(t *testing.T, p peer) {
 		f, v1 := oneService(t)
 		v2 := testenv.StartBackend(t, "v2")
-		r := startRelay(t, f.catenary.GRPCAddr)
+		r := startRelay(t, p, f.catenary.GRPCAddr)
 		api, up := port(t, "api")
 		e := p.envoy(t, r.addr, up)
 		answers(t, api, "v1")
@@ -123,7 +123,7 @@ func TestAChangedClusterThatWarmsWhileTheControlPlaneIsRestartedBecomesActive(t 
 	t.Parallel()
 	peers(t, func(t *testing.T, p peer) {
 		f, _ := oneService(t)
-		r := startRelay(t, f.catenary.GRPCAddr)
+		r := startRelay(t, p, f.catenary.GRPCAddr)
 		api, up := port(t, "api")
 		e := p.envoy(t, r.addr, up)
 		answers(t, api, "v1")
