@@ -135,16 +135,16 @@ func (d *dialing) reason(ctx context.Context) error {
 			return fmt.Errorf("%s does not speak gRPC", where)
 		}
 		return fmt.Errorf("%s does not answer: is it the RPC port (8300 by default)?", where)
-	case d.secure == nil && (errors.Is(d.failed, io.EOF) || isReset(d.failed)):
+	case d.secure == nil && isClosed(d.failed):
 		return fmt.Errorf("%s closes connections without TLS: if it verifies who connects, give it a certificate "+
 			"by CONSUL_CACERT, CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY", where)
-	case errors.Is(d.failed, io.EOF) || isReset(d.failed):
+	case isClosed(d.failed):
 		return fmt.Errorf("%s closes connections with TLS: does it have TLS for RPC, and does it accept the certificate?", where)
 	}
 	return fmt.Errorf("%s: %s", where, rootCause(d.failed))
 }
 
-// watchedConn remembers why it could not be read while it is not known whether the server speaks gRPC.
+// watchedConn remembers why it could not be used while it is not known whether the server speaks gRPC.
 type watchedConn struct {
 	net.Conn
 	dialing *dialing
@@ -159,6 +159,17 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+// Write implements [net.Conn].
+func (c *watchedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.dialing.note(err)
+	}
+	return n, err
+}
+
+// isClosed reports whether the other side has closed a connection.
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
