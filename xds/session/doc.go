@@ -7,6 +7,6 @@
 // [Offer] it is handed. A Session belongs to one goroutine at a time.
 //
 // What it owes its user: a note ([Session.Dirty], [Session.DirtyAll]) for everything whose answer in
-// the Offer may have changed, including from [Unknown] to known; a [Session.Turn] after every
-// [Session.Request], after every note, when the Offer becomes complete, and at the wake time.
+// the Offer may have changed, including from [Unknown] to known; a [Session.Turn] when the Offer becomes
+// complete, at the wake time, and after every [Session.Request] and note that leaves one [Session.Due].
 package session

@@ -223,8 +223,9 @@ func (s *Session) DirtyAll() {
 	}
 }
 
-// Due reports whether a turn may have something to send. While it is false no turn is needed until the
-// wake time of the last one, a note, a request, or a change of what the offer says of its completeness.
+// Due reports whether a turn may have something to send, as it seldom has after an acknowledgement. While
+// it is false no turn is needed before the wake time of the last one. A turn that was due may find
+// nothing, and leave one due: ask after a request or a note, not in a loop.
 func (s *Session) Due() bool { return slices.ContainsFunc(s.subs[:], (*subscription).due) }
 
 // Deadline returns when the client must have answered what was sent, or be taken for dead; zero when
