@@ -66,6 +66,9 @@ func serveSite(ctx context.Context, site demo.Site) error {
 	if p.source, err = (&sourceFlags{from: site.Dir}).open(p.log, p.counts); err != nil {
 		return err
 	}
+	if p.auth, err = (&authFlags{}).open(true, false, p.log); err != nil {
+		return err
+	}
 	if p.server, err = (&grpcFlags{}).server(p); err != nil {
 		return err
 	}
