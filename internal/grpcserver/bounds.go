@@ -32,8 +32,7 @@ const (
 
 	// A stream that nobody reads holds up to a window; windows do not grow, because requests are small.
 	streamWindow = 64 << 10
-	// A connection lives long and says little: what it reads into is small, and it writes from a
-	// buffer that it gives back.
+	// A connection lives long and says little, so what it reads into is small.
 	readBuffer = 4 << 10
 )
 
@@ -70,7 +69,6 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(maxConnectionStreams + streamsBackstop),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(s.bounds.handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle:     s.bounds.idle,

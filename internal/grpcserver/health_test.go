@@ -13,7 +13,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	oldreflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 
 	"github.com/catenary-mesh/catenary/internal/testenv"
@@ -164,18 +163,21 @@ func listed(conn *grpc.ClientConn) (string, error) {
 	return r.String(), err
 }
 
+// listedOld is for clients that know the first version of reflection only; its messages are the same.
 func listedOld(conn *grpc.ClientConn) (string, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stream, err := oldreflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	if err != nil {
 		return "", err
 	}
-	if err := stream.Send(&oldreflectionpb.ServerReflectionRequest{
-		MessageRequest: &oldreflectionpb.ServerReflectionRequest_ListServices{},
+	if err := stream.SendMsg(&reflectionpb.ServerReflectionRequest{
+		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{},
 	}); err != nil {
 		return "", err
 	}
-	r, err := stream.Recv()
+	r := &reflectionpb.ServerReflectionResponse{}
+	err = stream.RecvMsg(r)
 	return r.String(), err
 }

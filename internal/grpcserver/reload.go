@@ -88,7 +88,7 @@ func (c *certificates) follow(ctx context.Context) {
 	defer done()
 	for {
 		c.reload() // first after the watch is set: what changes from then on is told
-		if !changed(ctx, events, errs) {
+		if !c.changed(ctx, events, errs) {
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func (c *certificates) watch() (<-chan fsnotify.Event, <-chan error, func()) {
 }
 
 // changed waits until something may have changed; false when ctx has ended.
-func changed(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) bool {
+func (c *certificates) changed(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) bool {
 	timer := time.NewTimer(recheck)
 	defer timer.Stop()
 	var latest <-chan time.Time
@@ -127,7 +127,8 @@ func changed(ctx context.Context, events <-chan fsnotify.Event, errs <-chan erro
 		case <-latest:
 			return true
 		case <-events:
-		case <-errs:
+		case err := <-errs:
+			c.log.Debug("watching the files of the certificate failed for a moment; they are read again", "error", err)
 		}
 		timer.Reset(settle)
 		if latest == nil {

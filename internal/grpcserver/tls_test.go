@@ -84,7 +84,7 @@ func nameServed(addr string) (string, error) {
 func serves(addr, name string) func() error {
 	return func() error {
 		if got, err := nameServed(addr); err != nil || got != name {
-			return fmt.Errorf("the certificate is of %q (%v), want %q", got, err, name)
+			return fmt.Errorf("the certificate is of %q (%w), want %q", got, err, name)
 		}
 		return nil
 	}
@@ -154,7 +154,7 @@ func refusedBy(t *testing.T, s *running, creds credentials.TransportCredentials)
 		err = say(stream, 1)
 	}
 	if status.Code(err) != codes.Unavailable {
-		return fmt.Errorf("got %v, want Unavailable", err)
+		return fmt.Errorf("got %w, want Unavailable", err)
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func TestTLSAndPlaintextDoNotMeetWithoutAWord(t *testing.T) {
 					err = say(stream, 1)
 				}
 				if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), tt.heard) {
-					return fmt.Errorf("the client hears %v, want %q", err, tt.heard)
+					return fmt.Errorf("the client hears %w, want %q", err, tt.heard)
 				}
 				return nil
 			})
