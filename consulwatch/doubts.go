@@ -2,6 +2,7 @@ package consulwatch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -135,6 +136,9 @@ func (d *doubts) overtake() { d.stale = true }
 func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
 	d.finish(r.answer.took)
 	switch {
+	case errors.Is(r.err, context.Canceled):
+		d.timer.Reset(0) // with the stream; the next looks again
+		return nil, false, nil
 	case r.err != nil:
 		d.again()
 		return nil, false, r.err

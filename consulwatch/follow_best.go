@@ -117,10 +117,3 @@ func (s *Source) polled(topic facts.Topic, err error) {
 		s.log.Info("all topics that have events are followed by them again")
 	}
 }
-
-// here returns the agent's datacenter, if it is known.
-func (s *Source) here() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.local
-}

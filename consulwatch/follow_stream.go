@@ -50,11 +50,8 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 		w.bell = &bell{kind: to.topic.Kind}
 	}
 	w.forget()
-	if w.bell != nil || to.topic.Datacenter != s.here() {
-		// What is always followed does not wait for a connection; and what another datacenter says may
-		// never come, and only a query says why.
-		w.readFirst(ctx)
-	}
+	defer w.doubts.stop()
+	w.readFirst(ctx)
 	for ctx.Err() == nil {
 		conn, err := s.link.await(ctx)
 		if err != nil {
@@ -257,13 +254,21 @@ func (w *streamWatch) answered(r reading) {
 	w.doubts.resolved(out, r)
 }
 
-// readFirst reads a topic by a query, so that it is known whether it can be read at all.
+// firstRead is how long the first reading may hold up the stream.
+const firstRead = time.Second
+
+// readFirst reads a topic by a query: a snapshot would need one anyway to confirm what it lacks, the
+// query does not wait for a connection, and it says why when there is nothing to be had, where events
+// just do not come.
 func (w *streamWatch) readFirst(ctx context.Context) {
+	w.to.mode(ModeReading)
 	w.doubts.look(ctx)
-	defer w.doubts.stop()
+	enough := time.NewTimer(firstRead)
+	defer enough.Stop()
 	select {
 	case r := <-w.doubts.answers:
 		w.answered(r)
+	case <-enough.C: // the stream takes the answer when it comes
 	case <-ctx.Done():
 	}
 }
