@@ -3,7 +3,6 @@ package session_test
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -39,18 +38,6 @@ type model struct {
 	sent    map[string]bool     // clusters sent and not removed since
 	excuses map[string]bool     // type/name that may be sent though the client has it
 	flights map[string]*message // by type
-}
-
-// source is a string of choices; when it ends all are 0.
-type source struct{ data []byte }
-
-func (s *source) next(n int) int {
-	if len(s.data) == 0 {
-		return 0
-	}
-	b := int(s.data[0])
-	s.data = s.data[1:]
-	return b % n
 }
 
 func newModel(t *testing.T, data []byte) *model {
@@ -390,19 +377,3 @@ func (m *model) kept(t *session.Type) bool {
 }
 
 func clusterType() *session.Type { return typeOf("cluster") }
-
-// TestRandomStreams runs the model over many seeds.
-func TestRandomStreams(t *testing.T) {
-	const seeds = 1500
-	for seed := range seeds {
-		rng := rand.New(rand.NewPCG(uint64(seed), 1))
-		data := make([]byte, 50+rng.IntN(1500))
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
-		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { newModel(t, data).run() })
-		if !ok {
-			return
-		}
-	}
-}

@@ -204,21 +204,25 @@ func (sub *subscription) take(names, buf []string) []string {
 func (sub *subscription) beyond(names []string) []string {
 	rest := make([]string, 0, len(sub.named))
 	for name := range sub.named {
-		rest = append(rest, name)
+		rest = appendNew(rest, name, names)
 	}
 	for name := range sub.held.entries {
 		if _, named := sub.named[name]; !named {
-			rest = append(rest, name)
+			rest = appendNew(rest, name, names)
 		}
 	}
 	for name := range sub.dirty {
-		rest = append(rest, name)
+		rest = appendNew(rest, name, names)
 	}
 	slices.Sort(rest)
-	return slices.DeleteFunc(slices.Compact(rest), func(name string) bool {
-		_, ok := slices.BinarySearch(names, name)
-		return ok
-	})
+	return slices.Compact(rest)
+}
+
+func appendNew(rest []string, name string, names []string) []string {
+	if _, ok := slices.BinarySearch(names, name); ok {
+		return rest
+	}
+	return append(rest, name)
 }
 
 // merge returns the union of two sorted lists that have nothing in common.
