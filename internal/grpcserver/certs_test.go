@@ -1,94 +1,37 @@
 package grpcserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
-// authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+// filesOf returns files with a certificate of the authority, which is that of clients too.
+func filesOf(a *testenv.Authority) Files {
+	cert, key := a.Issue("first")
+	return Files{cert, key, a.CAFile}
 }
 
-func newAuthority(t testing.TB, name string) *authority {
+// renew replaces certificate and key by others of the authority.
+func renew(t testing.TB, a *testenv.Authority, f Files, name string) {
 	t.Helper()
-	a := &authority{key: newKey(t), cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}}
-	raw, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, a.key.Public(), a.key)
+	cert, key := a.Issue(name)
+	write(t, f.Cert, read(t, cert))
+	write(t, f.Key, read(t, key))
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.cert, err = x509.ParseCertificate(raw); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// sign returns a certificate for 127.0.0.1, server's or client's, and its key, in PEM.
-func (a *authority) sign(t testing.TB, name string) (cert, key []byte) {
-	t.Helper()
-	k := newKey(t)
-	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{{127, 0, 0, 1}},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, k.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-}
-
-func (a *authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
-}
-
-// files writes a certificate of the authority, and the authority as that of clients.
-func (a *authority) files(t testing.TB) Files {
-	t.Helper()
-	dir := t.TempDir()
-	f := Files{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt")}
-	a.renew(t, f, "first")
-	write(t, f.CA, a.pem())
-	return f
-}
-
-// renew replaces certificate and key.
-func (a *authority) renew(t testing.TB, f Files, name string) {
-	t.Helper()
-	cert, key := a.sign(t, name)
-	write(t, f.Cert, cert)
-	write(t, f.Key, key)
+	return raw
 }
 
 // write replaces a file as tools do it: by another that gets its name.
@@ -102,14 +45,14 @@ func write(t testing.TB, path string, raw []byte) {
 	}
 }
 
-// trusting returns how a client connects that trusts the authority, with a certificate if one is given.
-func (a *authority) trusting(t testing.TB, own ...*authority) credentials.TransportCredentials {
+// trusting returns how a client connects that trusts the authority, with a certificate of another if one
+// is given.
+func trusting(t testing.TB, a *testenv.Authority, own ...*testenv.Authority) credentials.TransportCredentials {
 	t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
-	config.RootCAs.AddCert(a.cert)
+	config.RootCAs.AppendCertsFromPEM(read(t, a.CAFile))
 	for _, o := range own {
-		cert, key := o.sign(t, "client")
-		pair, err := tls.X509KeyPair(cert, key)
+		pair, err := tls.LoadX509KeyPair(o.Issue("client"))
 		if err != nil {
 			t.Fatal(err)
 		}

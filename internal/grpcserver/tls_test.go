@@ -23,17 +23,14 @@ import (
 const patient = 20 * time.Second
 
 func TestFilesThatCannotBeUsedAreNamed(t *testing.T) {
-	good := newAuthority(t, "good").files(t)
-	other := newAuthority(t, "other").files(t)
+	good := filesOf(testenv.NewAuthority(t))
+	other := filesOf(testenv.NewAuthority(t))
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
 	write(t, text, []byte("this is not PEM\n"))
 	both := filepath.Join(dir, "both.pem")
-	key, err := os.ReadFile(good.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, both, append(newAuthority(t, "x").pem(), key...))
+	key := read(t, good.Key)
+	write(t, both, append(read(t, good.CA), key...))
 	missing := filepath.Join(dir, "missing")
 	for name, tt := range map[string]struct {
 		files Files
@@ -91,10 +88,10 @@ func serves(addr, name string) func() error {
 }
 
 func TestACertificateIsReplacedUnderALiveStream(t *testing.T) {
-	ca, next := newAuthority(t, "ca"), newAuthority(t, "next")
-	files := ca.files(t)
+	ca, next := testenv.NewAuthority(t), testenv.NewAuthority(t)
+	files, authority := filesOf(ca), read(t, ca.CAFile)
 	s := start(t, Config{TLS: files})
-	stream := open(t, s.dial(t, ca.trusting(t, ca)))
+	stream := open(t, s.dial(t, trusting(t, ca, ca)))
 	alive := func() {
 		t.Helper()
 		if err := say(stream, 1); err != nil {
@@ -103,34 +100,29 @@ func TestACertificateIsReplacedUnderALiveStream(t *testing.T) {
 	}
 	alive()
 
-	next.renew(t, files, "second")
-	write(t, files.CA, next.pem())
+	write(t, files.CA, read(t, next.CAFile)) // first: what is read with the certificate is as new as that
+	renew(t, next, files, "second")
 	testenv.Eventually(t, patient, serves(s.addr, "second"))
 	alive()
-	if err := say(open(t, s.dial(t, next.trusting(t, next))), 1); err != nil {
+	if err := say(open(t, s.dial(t, trusting(t, next, next))), 1); err != nil {
 		t.Errorf("a client of the new authority is refused: %v", err)
 	}
-	if err := refusedBy(t, s, next.trusting(t, ca)); err != nil {
+	if err := refusedBy(t, s, trusting(t, next, ca)); err != nil {
 		t.Error(err)
 	}
 
-	key, err := os.ReadFile(files.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := read(t, files.Key)
 	write(t, files.Cert, []byte("broken"))
 	testenv.Eventually(t, patient, func() error { return logged(s, "the last good one stays in force", files.Cert) })
 	write(t, files.CA, []byte("broken too"))
 	if err := serves(s.addr, "second")(); err != nil {
 		t.Error(err)
 	}
-	write(t, files.CA, ca.pem())
-	ca.renew(t, files, "third")
+	write(t, files.CA, authority)
+	renew(t, ca, files, "third")
 	testenv.Eventually(t, patient, serves(s.addr, "third"))
 	alive()
-	if err := logged(s, "is good again"); err != nil {
-		t.Error(err)
-	}
+	testenv.Eventually(t, patient, func() error { return logged(s, "is good again") })
 	if strings.Contains(s.log.String(), keyText(key)) {
 		t.Error("the log shows a key")
 	}
@@ -160,7 +152,7 @@ func refusedBy(t *testing.T, s *running, creds credentials.TransportCredentials)
 }
 
 func TestABrokenFileIsLoggedOnce(t *testing.T) {
-	files := newAuthority(t, "ca").files(t)
+	files := filesOf(testenv.NewAuthority(t))
 	log, counts := &lines{}, &counts{}
 	c, err := openCertificates(Config{TLS: files, Logger: log.logger(), Metrics: counts})
 	if err != nil {
@@ -186,18 +178,18 @@ func TestABrokenFileIsLoggedOnce(t *testing.T) {
 }
 
 func TestClientsAreVerifiedIfTheyHaveACertificate(t *testing.T) {
-	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
+	ca, other := testenv.NewAuthority(t), testenv.NewAuthority(t)
 	verified := make(chan int, 1)
 	look := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		p, _ := peer.FromContext(stream.Context())
 		verified <- len(p.AuthInfo.(credentials.TLSInfo).State.VerifiedChains)
 		return next(srv, stream)
 	}
-	s := start(t, Config{TLS: ca.files(t), Options: []grpc.ServerOption{grpc.ChainStreamInterceptor(look)}})
+	s := start(t, Config{TLS: filesOf(ca), Options: []grpc.ServerOption{grpc.ChainStreamInterceptor(look)}})
 	for name, tt := range map[string]struct {
 		creds    credentials.TransportCredentials
 		verified int
-	}{"none": {ca.trusting(t), 0}, "of the authority": {ca.trusting(t, ca), 1}} {
+	}{"none": {trusting(t, ca), 0}, "of the authority": {trusting(t, ca, ca), 1}} {
 		if err := say(open(t, s.dial(t, tt.creds)), 1); err != nil {
 			t.Errorf("certificate %s: %v", name, err)
 		}
@@ -205,11 +197,11 @@ func TestClientsAreVerifiedIfTheyHaveACertificate(t *testing.T) {
 			t.Errorf("certificate %s: the service sees %d verified chains, want %d", name, n, tt.verified)
 		}
 	}
-	if err := refusedBy(t, s, ca.trusting(t, other)); err != nil {
+	if err := refusedBy(t, s, trusting(t, ca, other)); err != nil {
 		t.Errorf("certificate of another authority: %v", err)
 	}
 	testenv.Eventually(t, patient, func() error { return logged(s, "do not agree on TLS", "unknown authority") })
-	if err := refusedBy(t, s, other.trusting(t, ca)); err != nil {
+	if err := refusedBy(t, s, trusting(t, other, ca)); err != nil {
 		t.Errorf("a client that trusts another authority: %v", err)
 	}
 	old := credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11})
@@ -219,14 +211,14 @@ func TestClientsAreVerifiedIfTheyHaveACertificate(t *testing.T) {
 }
 
 func TestTLSAndPlaintextDoNotMeetWithoutAWord(t *testing.T) {
-	ca := newAuthority(t, "ca")
+	ca := testenv.NewAuthority(t)
 	for name, tt := range map[string]struct {
 		files      Files
 		creds      credentials.TransportCredentials
 		heard, log string
 	}{
-		"plaintext to TLS": {ca.files(t), nil, "this port serves TLS", "a client speaks plaintext, and this port serves TLS"},
-		"TLS to plaintext": {Files{}, ca.trusting(t), "first record does not look like a TLS handshake", "a client speaks TLS, and this port serves plaintext"},
+		"plaintext to TLS": {filesOf(ca), nil, "this port serves TLS", "a client speaks plaintext, and this port serves TLS"},
+		"TLS to plaintext": {Files{}, trusting(t, ca), "first record does not look like a TLS handshake", "a client speaks TLS, and this port serves plaintext"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, Config{TLS: tt.files})
@@ -253,7 +245,7 @@ func TestTLSAndPlaintextDoNotMeetWithoutAWord(t *testing.T) {
 }
 
 func TestAnHTTPClientIsTold(t *testing.T) {
-	s := start(t, Config{TLS: newAuthority(t, "ca").files(t)})
+	s := start(t, Config{TLS: filesOf(testenv.NewAuthority(t))})
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		t.Fatal(err)
