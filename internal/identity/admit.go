@@ -85,7 +85,8 @@ func refusalOf(err error, r Request) *Refusal {
 	case *Refusal:
 		return e
 	default:
-		return refuse(Unavailable, "Consul does not say whether the token has %s: %v", r.question(), e)
+		// Why is for the log: it tells of what is behind us.
+		return refuse(Unavailable, "Consul does not say whether the token has %s: try again later", r.question())
 	}
 }
 
