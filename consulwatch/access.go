@@ -114,7 +114,7 @@ func (s *Source) Reload() error {
 	s.link.renew.give()
 	if own.Token != token {
 		s.renamed.give()
-		s.restored.give() // what could be seen may differ
+		s.suspectRights()
 	}
 	return nil
 }

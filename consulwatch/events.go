@@ -1,6 +1,7 @@
 package consulwatch
 
 import (
+	"context"
 	"time"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
@@ -65,20 +66,53 @@ func (s *Source) veil(topic facts.Topic, reason string) {
 	}
 }
 
-// restorePause is the least time between two readings of everything.
-const restorePause = 10 * time.Second
+// The pauses between two readings of everything. One topic is enough to notice a restore, and then many
+// do; that the rights of the token have changed is urgent, and rare.
+const (
+	restorePause = 10 * time.Second
+	rightsPause  = time.Second
+)
 
-// suspectRestore has every topic read as a whole again. One topic is enough to notice a restore, and
-// not all can: a watch on Consul's streaming backend sleeps through it.
-func (s *Source) suspectRestore() {
-	s.mu.Lock()
-	now := time.Now()
-	if now.Sub(s.restore) < restorePause {
-		s.mu.Unlock()
-		return
+// suspectRestore has every topic that is followed by queries read as a whole again. Not all can notice a
+// restore: a watch on Consul's streaming backend sleeps through it.
+func (s *Source) suspectRestore() { ring(s.signs) }
+
+// suspectRights is suspectRestore for when the rights of the token may have changed, which a query that
+// waits is not told.
+func (s *Source) suspectRights() { ring(s.cuts) }
+
+// ring rings a bell of capacity one.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
 	}
-	s.restore = now
-	s.mu.Unlock()
-	s.log.Info("Consul gave up a query, as when its state is restored: everything is read again")
-	s.restored.give()
+}
+
+// reread passes on the signs that everything is to be read again, with pauses, until ctx ends. Signs of a
+// restore that come in the pause are of the same one; a change of rights in it is passed on.
+func (s *Source) reread(ctx context.Context) {
+	for {
+		select {
+		case <-s.signs:
+			s.log.Info("Consul gave up a query, as when its state is restored: everything is read again")
+		case <-s.cuts:
+		case <-ctx.Done():
+			return
+		}
+		s.restored.give()
+		pause(ctx, rightsPause, nil)
+		rest := time.NewTimer(restorePause - rightsPause)
+		select {
+		case <-rest.C:
+		case <-s.cuts:
+			ring(s.cuts) // it is due now
+		case <-ctx.Done():
+		}
+		rest.Stop()
+		select {
+		case <-s.signs:
+		default:
+		}
+	}
 }

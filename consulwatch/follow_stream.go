@@ -106,6 +106,7 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 	case errors.Is(err, errReset):
 		w.forget()
 		w.source.log.Debug("the events begin again", "topic", w.to.topic, "reason", err)
+		w.source.suspectRights()
 		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil) // all topics hear it at once
 		return nil
 	case errors.Is(err, errRenamed):

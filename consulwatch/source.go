@@ -35,6 +35,9 @@ type Source struct {
 	central   signal // central configuration of registrations has changed
 	recovered signal // Consul answers again
 	restored  signal // Consul may have been restored: read everything again
+	// signs and cuts are bells of signs that everything is to be read again: of a restore, and of a
+	// change of rights.
+	signs, cuts chan struct{}
 
 	reloading sync.Mutex // held while the token and the certificates are read again
 
@@ -43,7 +46,6 @@ type Source struct {
 	local     string                   // the agent's datacenter, once known
 	away      map[facts.Topic]struct{} // for which topics Consul does not answer
 	back      bool                     // it has answered one since it was away
-	restore   time.Time                // when restored was last given
 	polls     map[facts.Topic]string   // which topics are followed by queries for want of events, and why
 	pollsSaid bool                     // it was said that events cannot be had
 	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
@@ -74,7 +76,7 @@ func New(cfg Config) (*Source, error) {
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
-		polls: map[facts.Topic]string{},
+		polls: map[facts.Topic]string{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
 	}
 	if s.log == nil {
 		s.log = hclog.NewNullLogger()
@@ -121,6 +123,7 @@ func (s *Source) Run(ctx context.Context, store *facts.Store) error {
 		}
 	})
 	wg.Go(func() { s.watchFiles(ctx) })
+	wg.Go(func() { s.reread(ctx) })
 	if s.streams {
 		wg.Go(func() { s.link.run(ctx) })
 	}
