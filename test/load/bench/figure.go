@@ -125,9 +125,9 @@ func number(x float64) string {
 	switch {
 	case x == 0:
 		return "0"
-	case x >= 100 || x <= -100:
+	case x >= 99.95 || x <= -99.95:
 		return fmt.Sprintf("%.0f", x)
-	case x >= 10:
+	case x >= 9.995:
 		return fmt.Sprintf("%.1f", x)
 	}
 	return fmt.Sprintf("%.2f", x)

@@ -102,7 +102,7 @@ func TestTheCommandLineChoosesFromTheTables(t *testing.T) {
 }
 
 func TestNumbersKeepThreeDigits(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 0.123: "0.12", 1.005: "1.00", 12.34: "12.3", 1234.5: "1234", -200: "-200"} {
+	for x, want := range map[float64]string{0: "0", 0.123: "0.12", 9.9999: "10.0", 99.99: "100", 1.005: "1.00", 12.34: "12.3", 1234.5: "1234", -200: "-200"} {
 		if got := number(x); got != want {
 			t.Errorf("%v is %s, want %s", x, got, want)
 		}

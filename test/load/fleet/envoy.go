@@ -117,6 +117,11 @@ func (e *envoy) take(message []byte) error {
 	e.bytes[k].Add(int64(len(message)))
 	e.messages.Add(1)
 	e.resources.Add(int64(len(r.Resources)))
+	if k == endpoints { // what is refused has arrived all the same
+		for _, x := range r.Resources {
+			e.saw(x.Name, x.Body)
+		}
+	}
 	if e.responses++; e.refuseEvery > 0 && e.full.Load() && e.responses%e.refuseEvery == 0 {
 		e.refused.Add(1)
 		e.ask(k, wire.Request{Nonce: r.Nonce, Refusal: "refused by the load generator"})
@@ -129,11 +134,6 @@ func (e *envoy) take(message []byte) error {
 	}
 	for _, name := range r.Removed {
 		h.remove(name, k)
-	}
-	if k == endpoints {
-		for _, x := range r.Resources {
-			e.saw(x.Name, x.Body)
-		}
 	}
 	e.ask(k, wire.Request{Nonce: r.Nonce})
 	if err := e.follow(k); err != nil {
@@ -247,4 +247,12 @@ func (e *envoy) bytesRead() (n int64) {
 		n += e.bytes[k].Load()
 	}
 	return n
+}
+
+// progress says how far the configuration has come, for a reader of an error.
+func (e *envoy) progress() string {
+	h := &e.held
+	return fmt.Sprintf("%d clusters, endpoints of %d of %d (%d are awaited), %d listeners (asked for: %t), routes %d of %d, %d messages",
+		len(h[clusters].versions), len(h[endpoints].versions), len(h[endpoints].wanted), e.clusters,
+		len(h[listeners].versions), h[listeners].asked, len(h[routes].versions), len(h[routes].wanted), e.messages.Load())
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,11 +16,13 @@ type generation struct {
 	left    atomic.Int64
 	full    chan struct{}
 	wg      sync.WaitGroup
+	// resumed says that the streams began with what they had before, so that nothing may come.
+	resumed bool
 }
 
 // open begins all streams at once. With an earlier generation they resume with what that one held.
 func (f *fleet) open(ctx context.Context, earlier *generation) *generation {
-	g := &generation{fleet: f, begin: time.Now(), full: make(chan struct{})}
+	g := &generation{fleet: f, begin: time.Now(), full: make(chan struct{}), resumed: earlier != nil}
 	g.left.Store(int64(f.Streams))
 	for i := range f.Streams {
 		s := &stream{fleet: f, generation: g, index: i, slow: i < f.Slow, bodies: map[string][]byte{}}
@@ -36,6 +39,7 @@ func (f *fleet) open(ctx context.Context, earlier *generation) *generation {
 		}
 		g.wg.Go(func() {
 			if err := s.run(ctx, before); err != nil {
+				s.failed = true
 				f.failed(err)
 				if !s.envoy.full.Load() {
 					g.oneFull() // there is no use in waiting for it
@@ -52,12 +56,18 @@ func (g *generation) awaitFull(ctx context.Context) time.Duration {
 	return time.Since(g.begin)
 }
 
-// close cuts all streams and returns when they have ended.
+// close cuts all streams and returns when they have ended. It notes how far those got that were not
+// configured.
 func (g *generation) close() {
 	for _, s := range g.streams {
 		s.close()
 	}
 	g.wg.Wait()
+	for _, s := range g.streams {
+		if !g.resumed && !s.failed && !s.envoy.full.Load() {
+			g.fleet.failed(fmt.Errorf("%s was not configured in time: %s", s.node.ID, s.progress()))
+		}
+	}
 }
 
 // oneFull is called by each stream whose configuration is whole.

@@ -17,9 +17,8 @@ const adsMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaA
 const (
 	// window is what a server may send ahead: enough that it never waits for one that reads.
 	window = 16 << 20
-	// slowWindow and slowBuffer leave a server that sends to one that does not read nowhere to put it.
+	// slowWindow leaves a server that sends to one that does not read little room to put it.
 	slowWindow = 64 << 10
-	slowBuffer = 4 << 10
 	readBuffer = 16 << 10
 )
 
@@ -30,6 +29,7 @@ type stream struct {
 	generation *generation
 	index      int
 	slow       bool
+	failed     bool // the server or the network ended it
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -96,12 +96,6 @@ func (s *stream) dial(ctx context.Context) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.fleet.Address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.node.ID, err)
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok && s.slow {
-		if err := tcp.SetReadBuffer(slowBuffer); err != nil {
-			conn.Close()
-			return nil, fmt.Errorf("%s: make the buffer of a slow stream small: %w", s.node.ID, err)
-		}
 	}
 	if s.fleet.TLS {
 		// A generator measures whoever answers.
