@@ -21,8 +21,7 @@ func (l tracked) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.server.connections.take() {
-			l.server.cfg.Metrics.GRPCConnections(1)
-			return l.server.newConn(raw), nil
+			return l.server.accepted(raw), nil
 		}
 		l.server.refused(ReasonConnections, "a connection is refused: there are too many, as there may be for so many --max-streams",
 			"address", raw.RemoteAddr().String(), "limit", l.server.connections.max)
@@ -49,8 +48,38 @@ type conn struct {
 
 func (s *Server) newConn(raw net.Conn) *conn {
 	c := &conn{Conn: raw, server: s}
-	c.streams.max = maxConnectionStreams
+	c.streams.max, c.streams.reason = maxConnectionStreams, ReasonConnectionStreams
+	c.streams.full = "on one connection is reached: open another connection"
 	return c
+}
+
+// accepted returns a connection that is to begin.
+func (s *Server) accepted(raw net.Conn) *conn {
+	c := s.newConn(raw)
+	s.mu.Lock()
+	s.beginning[c] = struct{}{}
+	s.mu.Unlock()
+	if s.isEnding() {
+		s.cutBeginning()
+	}
+	return c
+}
+
+// begun takes a connection for one that has begun, or never will.
+func (s *Server) begun(c *conn) {
+	s.mu.Lock()
+	delete(s.beginning, c)
+	s.mu.Unlock()
+}
+
+// cutBeginning cuts off the connections that have not begun: gRPC would wait for each until its time is
+// up before it ends.
+func (s *Server) cutBeginning() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.beginning {
+		_ = c.Conn.Close() // gRPC sees that it fails, and closes it in its own way
+	}
 }
 
 // localAddr is how gRPC hands back the connection when it has begun.
@@ -82,6 +111,7 @@ func (c *conn) Read(b []byte) (int, error) {
 // begin is called when HTTP/2 has begun. What was heard before is of no use then.
 func (c *conn) begin() {
 	c.established.Store(true)
+	c.server.begun(c)
 	c.mu.Lock()
 	c.head = nil
 	c.mu.Unlock()
@@ -97,8 +127,8 @@ func (c *conn) Close() error {
 			c.explain()
 		}
 		c.closed = c.Conn.Close()
+		c.server.begun(c)
 		c.server.connections.give()
-		c.server.cfg.Metrics.GRPCConnections(-1)
 	})
 	return c.closed
 }

@@ -114,11 +114,21 @@ func newServer(t testing.TB, cfg Config) *Server {
 const (
 	echoService = "test.Echo"
 	echoStream  = "/test.Echo/Stream"
+	echoOnce    = "/test.Echo/Once"
 )
 
-// echo is a service with a stream that says everything again.
+// echo is a service that says again what it hears, on a stream or once.
 func echo() *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{ServiceName: echoService, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
+	return &grpc.ServiceDesc{ServiceName: echoService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+		MethodName: "Once",
+		Handler: func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			m := &wrapperspb.BytesValue{}
+			if err := decode(m); err != nil {
+				return nil, err
+			}
+			return intercept(ctx, m, &grpc.UnaryServerInfo{FullMethod: echoOnce}, func(context.Context, any) (any, error) { return m, nil })
+		},
+	}}, Streams: []grpc.StreamDesc{{
 		StreamName: "Stream", ServerStreams: true, ClientStreams: true,
 		Handler: func(_ any, stream grpc.ServerStream) error {
 			for {
@@ -199,4 +209,10 @@ func say(stream grpc.ClientStream, size int) error {
 		return stream.RecvMsg(m) // which says why
 	}
 	return stream.RecvMsg(m)
+}
+
+// once calls echo for one answer.
+func once(ctx context.Context, conn *grpc.ClientConn) error {
+	m := wrapperspb.Bytes([]byte("x"))
+	return conn.Invoke(ctx, echoOnce, m, m)
 }

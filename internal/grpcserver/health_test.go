@@ -3,8 +3,10 @@ package grpcserver
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -119,6 +121,29 @@ func TestStreamsThatDoNotEndAreCutOff(t *testing.T) {
 		t.Errorf("the stream ends with %v", err)
 	}
 	testenv.Eventually(t, patient, func() error { return s.counts.stands(0, 0) })
+}
+
+func TestConnectionsThatHaveNotBegunDoNotHoldUpTheEnd(t *testing.T) {
+	b := defaultBounds()
+	b.handshake, b.drain = time.Hour, time.Hour
+	for name, files := range map[string]Files{"plaintext": {}, "TLS": filesOf(testenv.NewAuthority(t))} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, Config{TLS: files, bounds: &b})
+			conn, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			testenv.Eventually(t, patient, func() error { return s.counts.stands(1, 0) })
+			s.Stop(func() {})
+			if err := s.counts.stands(0, 0); err != nil {
+				t.Error(err)
+			}
+			if got := s.counts.refusals(); len(got) != 0 {
+				t.Errorf("refused %v", got)
+			}
+		})
+	}
 }
 
 // passing is a codec of one service's messages, through which all others pass.

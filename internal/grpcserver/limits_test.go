@@ -76,7 +76,9 @@ func TestStreamsInAllAreLimited(t *testing.T) {
 	if _, err := listed(conn); err != nil {
 		t.Error(err)
 	}
+	exhausted(t, s, once(t.Context(), conn), ReasonStreams, "the limit of 3 streams")
 	leave()
+	testenv.Eventually(t, patient, func() error { return once(t.Context(), conn) })
 	testenv.Eventually(t, patient, func() error { return say(open(t, conn), 1) })
 }
 

@@ -59,9 +59,10 @@ type Server struct {
 
 	connections, streams, side pool
 
-	mu    sync.Mutex // guards names and ready
-	names []string   // of the services whose health is told
-	ready bool
+	mu        sync.Mutex // guards all in this group
+	names     []string   // of the services whose health is told
+	ready     bool
+	beginning map[*conn]struct{} // connections on which HTTP/2 has not begun
 
 	stop   sync.Once
 	ending chan struct{}  // closed when the server begins to end
@@ -71,7 +72,10 @@ type Server struct {
 // New returns a server that has health and reflection, and serves once it runs. Its errors name the flag
 // and the file that is wrong.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, bounds: defaultBounds(), health: health.NewServer(), ending: make(chan struct{})}
+	s := &Server{
+		cfg: cfg, bounds: defaultBounds(), health: health.NewServer(),
+		beginning: map[*conn]struct{}{}, ending: make(chan struct{}),
+	}
 	if cfg.bounds != nil {
 		s.bounds = *cfg.bounds
 	}
@@ -109,9 +113,11 @@ func (s *Server) size() error {
 	if s.cfg.MaxStreams < 0 {
 		return fmt.Errorf("--max-streams %d: give 1 or more", s.cfg.MaxStreams)
 	}
-	s.streams.max = int64(s.cfg.MaxStreams)
-	s.connections.max = connectionsPerStream * s.streams.max
-	s.side.max = maxSideStreams
+	s.streams.max, s.streams.reason, s.streams.moved = int64(s.cfg.MaxStreams), ReasonStreams, s.cfg.Metrics.GRPCStreams
+	s.streams.full = "on this server is reached: connect to another replica, or raise --max-streams"
+	s.side.max, s.side.reason = maxSideStreams, ReasonSideStreams
+	s.side.full = "of health and reflection is reached: end some, or ask for the health by Check"
+	s.connections.max, s.connections.moved = connectionsPerStream*s.streams.max, s.cfg.Metrics.GRPCConnections
 	return nil
 }
 
@@ -149,6 +155,7 @@ func (s *Server) Stop(endStreams func()) {
 	s.stop.Do(func() {
 		s.health.Shutdown()
 		close(s.ending)
+		s.cutBeginning()
 		stopped := make(chan struct{})
 		go func() {
 			defer close(stopped)

@@ -3,7 +3,6 @@ package grpcserver
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,58 +11,61 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pool counts how many there are of something, up to a maximum.
-type pool struct {
-	n   atomic.Int64
-	max int64
-}
-
-// take reports whether one more may be there, which is then given back.
-func (p *pool) take() bool {
-	if p.n.Add(1) > p.max {
-		p.n.Add(-1)
-		return false
+// admitCall lets a call with one answer through when there is room for it. Health can always be asked
+// for: whoever looks after a server that is full must not take it for dead.
+func (s *Server) admitCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if isSide(info.FullMethod) {
+		if err := s.checkHeaders(ctx); err != nil {
+			return nil, err
+		}
+		return next(ctx, req)
 	}
-	return true
-}
-
-func (p *pool) give() { p.n.Add(-1) }
-
-// admitCall lets a call with one answer through. It is short, so that the number of streams that gRPC
-// allows on a connection is bound enough; and health must be told however many streams there are.
-func (s *Server) admitCall(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := s.checkHeaders(ctx); err != nil {
+	release, err := s.admit(ctx, &s.streams)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	return next(ctx, req)
 }
 
 // admitStream lets a stream through when there is room for it.
 func (s *Server) admitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := s.checkHeaders(stream.Context()); err != nil {
+	side := isSide(info.FullMethod)
+	in := &s.streams
+	if side {
+		in = &s.side
+	}
+	release, err := s.admit(stream.Context(), in)
+	if err != nil {
 		return err
 	}
-	conn := connectionOf(stream.Context())
-	if !conn.streams.take() {
-		return s.full(ReasonConnectionStreams, conn.streams.max, "on one connection is reached: open another connection")
-	}
-	defer conn.streams.give()
-	if isSide(info.FullMethod) {
+	defer release()
+	if side {
 		return s.serveSide(srv, stream, next)
 	}
-	if !s.streams.take() {
-		return s.full(ReasonStreams, s.streams.max, "on this server is reached: connect to another replica, or raise --max-streams")
-	}
-	defer s.streams.give()
-	s.cfg.Metrics.GRPCStreams(1)
-	defer s.cfg.Metrics.GRPCStreams(-1)
 	return next(srv, stream)
 }
 
-// full refuses a stream.
-func (s *Server) full(reason string, limit int64, what string) error {
-	s.refused(reason, "a stream is refused: the limit of streams "+what, "limit", limit)
-	return status.Errorf(codes.ResourceExhausted, "the limit of %d streams %s", limit, what)
+// admit takes the place of a call on its connection and in a pool; release gives it back.
+func (s *Server) admit(ctx context.Context, in *pool) (release func(), err error) {
+	if err := s.checkHeaders(ctx); err != nil {
+		return nil, err
+	}
+	on := &connectionOf(ctx).streams
+	if !on.take() {
+		return nil, s.full(on)
+	}
+	if !in.take() {
+		on.give()
+		return nil, s.full(in)
+	}
+	return func() { in.give(); on.give() }, nil
+}
+
+// full refuses a call for which a pool has no room.
+func (s *Server) full(p *pool) error {
+	s.refused(p.reason, "a stream is refused: the limit of streams "+p.full, "limit", p.max)
+	return status.Errorf(codes.ResourceExhausted, "the limit of %d streams %s", p.max, p.full)
 }
 
 // isSide holds for the streams of what every gRPC server has, and no client is served by.
@@ -74,10 +76,6 @@ func isSide(method string) bool {
 // serveSide serves a stream of health or reflection until the server ends. They would go on, and a
 // server that ends would wait for them.
 func (s *Server) serveSide(srv any, stream grpc.ServerStream, next grpc.StreamHandler) error {
-	if !s.side.take() {
-		return s.full(ReasonSideStreams, s.side.max, "of health and reflection is reached: end some, or ask for the health by Check")
-	}
-	defer s.side.give()
 	ended := make(chan error, 1)
 	s.sides.Go(func() { ended <- next(srv, stream) })
 	select {
