@@ -70,7 +70,7 @@ bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem $(PKG)
 
 # SCENARIO is 300x10, 100x200, 1000x10 (streams x upstreams) or all; SERVERS is all, or some of consul,
-# uncapped, catenary; APPS is how many services the sidecars belong to, 0 one for each.
+# uncapped, catenary, tls; APPS is how many services the sidecars belong to, 0 one for each.
 SCENARIO ?= 300x10
 SERVERS ?= all
 ROUNDS ?= 5

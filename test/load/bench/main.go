@@ -55,7 +55,7 @@ func main() {
 }
 
 func parse(args []string) (config, error) {
-	c := config{progress: os.Stderr, scenarios: scenarios()[:1], servers: servers()}
+	c := config{progress: os.Stderr, scenarios: scenarios()[:1], servers: servers()[:usualServers]}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&c.consul, "consul", ".tools/consul", "Consul's program")
 	flags.StringVar(&c.catenary, "catenary", "bin/catenary", "catenary's program")
@@ -65,8 +65,8 @@ func parse(args []string) (config, error) {
 		c.scenarios, err = chooseScenarios(s)
 		return err
 	})
-	flags.Func("servers", "whom to measure, with commas, or all: "+names(servers()), func(s string) (err error) {
-		c.servers, err = choose(servers(), s)
+	flags.Func("servers", "whom to measure, with commas: "+names(servers())+"; all is without tls", func(s string) (err error) {
+		c.servers, err = chooseServers(s)
 		return err
 	})
 	flags.IntVar(&c.rounds, "rounds", 5, "rounds, in each of which every server is measured")

@@ -63,13 +63,15 @@ func (r report) loads() string {
 	return strings.Join(list, "; ")
 }
 
-// others are the servers that catenary is compared with, and ours is catenary, if it was measured.
+// others are the servers that catenary is compared with, and ours is catenary, if it was measured: the
+// first of its columns.
 func (r report) others() (others []server, ours *server) {
 	for _, s := range r.servers {
-		if s.catenary {
-			ours = &s
-		} else {
+		switch {
+		case !s.catenary:
 			others = append(others, s)
+		case ours == nil:
+			ours = &s
 		}
 	}
 	return others, ours

@@ -77,18 +77,19 @@ func (c config) measure(ctx context.Context, dir string, s scenario, server serv
 	if _, err := api.Seed(ctx, size); err != nil {
 		return nil, err
 	}
-	processes := []string{"-process", fmt.Sprintf("consul=%d", consul.pid())}
+	args := []string{"-process", fmt.Sprintf("consul=%d", consul.pid())}
 	xds := at.grpc
 	if server.catenary {
-		catenary, address, err := startCatenary(ctx, dir, c.catenary, at.http)
+		catenary, address, err := c.startCatenary(ctx, dir, at.http, server.tls)
 		if err != nil {
 			return nil, err
 		}
 		defer catenary.stop()
-		processes = append(processes, "-process", fmt.Sprintf("catenary=%d", catenary.pid()))
+		args = append(args, "-process", fmt.Sprintf("catenary=%d", catenary.pid()))
 		xds = address
 	}
-	return c.generate(ctx, append(processes, generatorArgs(c.run, size, xds, at.http)...))
+	args = append(args, generatorArgs(c.run, size, xds, at.http)...)
+	return c.generate(ctx, append(args, fmt.Sprintf("-tls=%t", server.tls)))
 }
 
 func generatorArgs(run runConfig, size catalog.Config, xds, consul string) []string {
@@ -155,19 +156,26 @@ func startConsul(ctx context.Context, dir, program, hcl string) (*process, addre
 	return p, at, nil
 }
 
-func startCatenary(ctx context.Context, dir, program, consul string) (*process, string, error) {
+func (c config) startCatenary(ctx context.Context, dir, consul string, tls bool) (*process, string, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, "", err
 	}
-	flags, err := measuringFlags(ctx, program)
+	flags, err := measuringFlags(ctx, c.catenary)
 	if err != nil {
 		return nil, "", err
+	}
+	if tls {
+		cert, key, err := certify(dir)
+		if err != nil {
+			return nil, "", err
+		}
+		flags = append(flags, "--grpc-tls-cert", cert, "--grpc-tls-key", key)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	admin := fmt.Sprintf("127.0.0.1:%d", ports[1])
 	args := append([]string{"serve", "--consul-addr", consul, "--grpc-addr", address, "--admin-addr", admin, "--log-level", "warn"}, flags...)
-	p, err := start(dir, "catenary", program, args...)
+	p, err := start(dir, "catenary", c.catenary, args...)
 	if err != nil {
 		return nil, "", err
 	}

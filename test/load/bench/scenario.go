@@ -53,14 +53,28 @@ type server struct {
 	hcl string
 	// catenary says that catenary is measured, which follows the Consul; otherwise Consul itself.
 	catenary bool
+	// tls says that catenary's port is encrypted.
+	tls bool
 }
 
 func (s server) key() string { return s.name }
 
+// servers are all that can be measured; those that are, unless others are chosen, come first.
 func servers() []server {
 	return []server{
 		{name: "consul", title: "Consul"},
 		{name: "uncapped", title: "Consul, cap lifted", hcl: `xds { update_max_per_second = 100000 }`},
 		{name: "catenary", title: "catenary", catenary: true},
+		{name: "tls", title: "catenary over TLS", catenary: true, tls: true},
 	}
+}
+
+const usualServers = 3
+
+// chooseServers returns the servers that a list with commas names; all of them are the usual ones.
+func chooseServers(list string) ([]server, error) {
+	if list == "all" {
+		return servers()[:usualServers], nil
+	}
+	return choose(servers(), list)
 }

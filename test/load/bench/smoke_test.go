@@ -37,7 +37,7 @@ func small(t *testing.T) (config, *bytes.Buffer) {
 		consul: filepath.Join(root, ".tools", "consul"), catenary: testenv.Program(t), generator: generator,
 		doc: filepath.Join(t.TempDir(), "benchmarks.md"), rounds: 1, progress: &progress,
 		scenarios: []scenario{{name: "300x10", size: catalog.Config{Services: 6, Instances: 3, Sidecars: 10, Upstreams: 4}}},
-		servers:   []server{servers()[0], servers()[2]},
+		servers:   []server{servers()[0], servers()[2]}, // Consul and catenary
 		run:       runConfig{flips: 2, apps: 5, settle: 100 * time.Millisecond, gap: 10 * time.Millisecond, reconnects: 1},
 	}, &progress
 }
