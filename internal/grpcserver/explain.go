@@ -48,5 +48,6 @@ func isTLS(head []byte) bool { return bytes.HasPrefix(head, []byte{0x16, 0x03}) 
 
 // isHTTP2 holds for what a client begins with that has no TLS.
 func isHTTP2(head []byte) bool {
+	head = head[:min(len(head), len(http2.ClientPreface))]
 	return len(head) > 0 && bytes.HasPrefix([]byte(http2.ClientPreface), head)
 }

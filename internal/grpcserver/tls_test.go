@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -241,6 +242,24 @@ func TestTLSAndPlaintextDoNotMeetWithoutAWord(t *testing.T) {
 				t.Errorf("refused %v", s.counts.refusals())
 			}
 		})
+	}
+}
+
+// Envoy says in one breath what gRPC says in several.
+func TestAClientInPlaintextIsToldHoweverMuchItSays(t *testing.T) {
+	s := start(t, Config{TLS: filesOf(testenv.NewAuthority(t))})
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(calls(1, func(*http2.Framer, uint32) {})); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := hear(conn); !strings.Contains(said.String(), "this port serves TLS") {
+		t.Errorf("the client hears %q", said)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
