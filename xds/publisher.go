@@ -19,10 +19,11 @@ const coalesce = 10 * time.Millisecond
 // publisher owns the products: it remakes what changed facts touch, encodes what came out different,
 // publishes it as a new root and marks exactly the streams that have it.
 type publisher struct {
-	cfg  Config
-	root atomic.Pointer[root]
-	jobs sync.WaitGroup
-	turn chan struct{} // held by each large job at work; one core is left to the others
+	cfg      Config
+	root     atomic.Pointer[root]
+	jobs     sync.WaitGroup
+	settling *settling
+	turn     chan struct{} // held by each large job at work; one core is left to the others
 
 	mu       sync.Mutex // guards all below
 	cache    *snapshot.Cache
@@ -44,8 +45,9 @@ type member struct {
 
 func newPublisher(cfg Config) *publisher {
 	p := &publisher{
-		cfg:  cfg,
-		turn: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+		cfg:      cfg,
+		settling: newSettling(),
+		turn:     make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 		cache: snapshot.NewCache(snapshot.Config{
 			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain, PlaintextMesh: cfg.PlaintextMesh,
 		}),
@@ -179,6 +181,7 @@ func (p *publisher) make(b *batch) {
 
 // join plans a stream's client and publishes what it gets.
 func (p *publisher) join(st *stream) {
+	p.settling.join()
 	p.mu.Lock()
 	p.clients[st.id] = &member{stream: st}
 	tell := p.publish(p.cache.Put(st.id, st.client, p.cfg.Store.View()), nil)
@@ -209,6 +212,7 @@ func (p *publisher) leave(st *stream) {
 // end waits for what is being made, and forgets those that will not come back here.
 func (p *publisher) end() {
 	p.jobs.Wait()
+	p.settling.timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true

@@ -147,9 +147,9 @@ func (s *Server) request(st *stream, req *session.Request) (due bool, err error)
 	}
 	now := time.Now()
 	st.mu.Lock()
-	before := st.nacks(req)
+	before := st.session.Nacks()
 	err = st.session.Request(now, req)
-	sent := st.nacks(req) > before
+	sent := st.session.Nacks() > before
 	due = st.session.Due()
 	st.mu.Unlock()
 	if limit := (*session.LimitError)(nil); errors.As(err, &limit) {

@@ -47,6 +47,9 @@ type dirt struct {
 	name string
 }
 
+// manyDirty is from how many changes on their notes are not kept for the next ones.
+const manyDirty = 64
+
 // mark notes that a resource may have changed, and wakes the writer.
 func (st *stream) mark(d dirt) {
 	st.dirtyMu.Lock()
@@ -220,19 +223,6 @@ func (st *stream) unresponsive() error {
 		"proxy %q has not answered what it was sent for too long; connect again", st.client.ID)
 }
 
-// nacks is how often the client has refused what it was sent, if that is what the request may do. The
-// caller holds the lock.
-func (st *stream) nacks(req *session.Request) int {
-	n := 0
-	if req.Error == nil {
-		return n
-	}
-	for _, t := range st.session.Status(time.Time{}).Types {
-		n += t.Nacks
-	}
-	return n
-}
-
 // take moves the session on. The dirt is taken before the root is read: whatever is published after
 // that marks the stream again. That the plan is another one is seen by the root itself and not by a
 // mark: a turn that saw the new routes without the new clusters would break before it makes.
@@ -243,7 +233,11 @@ func (st *stream) take(now time.Time, load func() *root) (out []session.Response
 	for d := range st.dirty {
 		st.session.Dirty(d.typ, d.name)
 	}
-	clear(st.dirty)
+	if len(st.dirty) > manyDirty {
+		st.dirty = map[dirt]struct{}{} // a map never shrinks
+	} else {
+		clear(st.dirty)
+	}
 	st.dirtyMu.Unlock()
 	deadline := st.session.Deadline()
 	if !deadline.IsZero() && !now.Before(deadline) {

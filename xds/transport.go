@@ -31,17 +31,19 @@ type transport struct {
 	grpc.ServerStream
 }
 
-func (t transport) recv() (*session.Request, error) {
+func (t transport) recv() (req *session.Request, err error) {
 	if t.form == session.Delta {
 		m := &discoveryv3.DeltaDiscoveryRequest{}
-		if err := t.RecvMsg(m); err != nil {
-			return nil, err
-		}
-		return session.FromDelta(m), nil
+		err, req = t.RecvMsg(m), session.FromDelta(m)
+	} else {
+		m := &discoveryv3.DiscoveryRequest{}
+		err, req = t.RecvMsg(m), session.FromSotW(m)
 	}
-	m := &discoveryv3.DiscoveryRequest{}
-	if err := t.RecvMsg(m); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return session.FromSotW(m), nil
+	if req.TypeURL == "" && t.only != nil {
+		req.TypeURL = t.only.URL
+	}
+	return req, nil
 }

@@ -72,6 +72,15 @@ func (s *Session) Status(now time.Time) Status {
 	return st
 }
 
+// Nacks is how often the client has refused what it was sent.
+func (s *Session) Nacks() int {
+	n := 0
+	for _, sub := range s.subs {
+		n += sub.record.nacks
+	}
+	return n
+}
+
 func (sub *subscription) status(now time.Time, staleAfter time.Duration) TypeStatus {
 	rec := &sub.record
 	st := TypeStatus{
