@@ -7,29 +7,29 @@ import (
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
-// variant is a published product under a name, and the views that have it.
+// variant is a published product under a name, and the listings that have it.
 type variant struct {
-	id    variantID
-	key   []byte // its ID as a key of the root
-	ref   snapshot.Ref
-	typ   *session.Type
-	views map[*view]struct{}
+	id       variantID
+	key      []byte // its ID as a key of the root
+	ref      snapshot.Ref
+	typ      *session.Type
+	listings map[*listing]struct{}
 }
 
-// viewOf returns the view of a selection, and counts one client more that has it. What gets a name for the
+// listingOf returns the listing of a selection, and counts one client more that has it. What gets a name for the
 // first time is due for encoding under it. The caller holds the lock.
-func (p *publisher) viewOf(sel *snapshot.Selection, due map[snapshot.Key]any) *view {
-	v, ok := p.views[sel]
+func (p *publisher) listingOf(sel *snapshot.Selection, due map[snapshot.Key]any) *listing {
+	v, ok := p.listings[sel]
 	if !ok {
 		for _, ref := range sel.Resources() {
 			p.variant(ref, due)
 		}
 		p.lastID++
-		v = newView("view "+strconv.FormatUint(p.lastID, 10), sel, p.variants)
+		v = newListing("listing "+strconv.FormatUint(p.lastID, 10), sel, p.variants)
 		for _, ref := range sel.Resources() {
-			p.variants[ref].views[v] = struct{}{}
+			p.variants[ref].listings[v] = struct{}{}
 		}
-		p.views[sel] = v
+		p.listings[sel] = v
 		p.cfg.Store.Need(v.id, sel.Needs...)
 	}
 	v.clients++
@@ -46,7 +46,7 @@ func (p *publisher) variant(ref snapshot.Ref, due map[snapshot.Key]any) {
 	}
 	p.lastID++
 	id := variantID(p.lastID)
-	v := &variant{id: id, key: id.key(), ref: ref, typ: typeOf(ref.Key), views: map[*view]struct{}{}}
+	v := &variant{id: id, key: id.key(), ref: ref, typ: typeOf(ref.Key), listings: map[*listing]struct{}{}}
 	p.variants[ref] = v
 	if p.byKey[ref.Key] == nil {
 		p.byKey[ref.Key] = map[*variant]struct{}{}
@@ -54,17 +54,17 @@ func (p *publisher) variant(ref snapshot.Ref, due map[snapshot.Key]any) {
 	p.byKey[ref.Key][v] = struct{}{}
 }
 
-// unview counts one client less that has a view, and forgets the view with its last.
-func (p *publisher) unview(v *view) {
+// unlist counts one client less that has a listing, and forgets the listing with its last.
+func (p *publisher) unlist(v *listing) {
 	if v.clients--; v.clients > 0 {
 		return
 	}
 	for _, ref := range v.selection.Resources() {
 		if variant := p.variants[ref]; variant != nil {
-			delete(variant.views, v)
+			delete(variant.listings, v)
 		}
 	}
-	delete(p.views, v.selection)
+	delete(p.listings, v.selection)
 	p.cfg.Store.Need(v.id)
 }
 
@@ -92,8 +92,8 @@ type change struct {
 }
 
 func (n *notes) add(v *variant) {
-	for view := range v.views {
-		for st := range view.streams {
+	for listing := range v.listings {
+		for st := range listing.streams {
 			n.changed = append(n.changed, change{st, dirt{v.typ, v.ref.Name}})
 		}
 	}

@@ -30,7 +30,7 @@ type publisher struct {
 	clients  map[string]*member // by stream ID
 	left     departures
 	ended    bool // run has: nothing is kept any more
-	views    map[*snapshot.Selection]*view
+	listings map[*snapshot.Selection]*listing
 	variants map[snapshot.Ref]*variant
 	byKey    map[snapshot.Key]map[*variant]struct{}
 	lastID   uint64
@@ -39,8 +39,8 @@ type publisher struct {
 
 // member is a client that is planned: one with a stream, or one that left a short while ago.
 type member struct {
-	stream *stream
-	view   *view
+	stream  *stream
+	listing *listing
 }
 
 func newPublisher(cfg Config) *publisher {
@@ -52,7 +52,7 @@ func newPublisher(cfg Config) *publisher {
 			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain, PlaintextMesh: cfg.PlaintextMesh,
 		}),
 		clients:  map[string]*member{},
-		views:    map[*snapshot.Selection]*view{},
+		listings: map[*snapshot.Selection]*listing{},
 		variants: map[snapshot.Ref]*variant{},
 		byKey:    map[snapshot.Key]map[*variant]struct{}{},
 	}
@@ -196,7 +196,7 @@ func (p *publisher) leave(st *stream) {
 	defer p.mu.Unlock()
 	m := p.clients[st.id]
 	m.stream = nil
-	delete(m.view.streams, st)
+	delete(m.listing.streams, st)
 	next := *p.root.Load()
 	next.seats, _, _ = next.seats.Delete([]byte(st.id))
 	p.root.Store(&next)
@@ -235,7 +235,7 @@ func (p *publisher) drop(id string) {
 	m := p.clients[id]
 	delete(p.clients, id)
 	delta := p.cache.Drop(id)
-	p.unview(m.view)
+	p.unlist(m.listing)
 	p.cfg.Store.Need(id)
 	p.publish(delta, nil)
 }
@@ -248,19 +248,19 @@ func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.
 	seats := p.root.Load().seats.Txn()
 	for id, plan := range d.Plans {
 		m := p.clients[id]
-		last := m.view
-		m.view = p.viewOf(plan.Selection, d.Products)
+		last := m.listing
+		m.listing = p.listingOf(plan.Selection, d.Products)
 		p.cfg.Store.Need(id, plan.Own...)
 		if m.stream != nil {
-			m.view.streams[m.stream] = struct{}{}
-			seats.Insert([]byte(id), seat{plan, m.view})
+			m.listing.streams[m.stream] = struct{}{}
+			seats.Insert([]byte(id), seat{plan, m.listing})
 			tell.replanned = append(tell.replanned, m.stream)
 		}
 		if last != nil {
-			if m.stream != nil && last != m.view {
+			if m.stream != nil && last != m.listing {
 				delete(last.streams, m.stream)
 			}
-			p.unview(last)
+			p.unlist(last)
 		}
 	}
 	for key, product := range d.Products {

@@ -29,12 +29,12 @@ func newRoot() *root {
 
 // seat is what one client gets.
 type seat struct {
-	plan *snapshot.Plan
-	view *view
+	plan    *snapshot.Plan
+	listing *listing
 }
 
-// view is a selection, arranged for look-up by type and name. All clients of the selection share it.
-type view struct {
+// listing is a selection, arranged for look-up by type and name. All clients of the selection share it.
+type listing struct {
 	// set when it is made
 	id        string // as whose its needs are counted
 	selection *snapshot.Selection
@@ -46,8 +46,8 @@ type view struct {
 	streams map[*stream]struct{}
 }
 
-func newView(id string, sel *snapshot.Selection, variants map[snapshot.Ref]*variant) *view {
-	v := &view{
+func newListing(id string, sel *snapshot.Selection, variants map[snapshot.Ref]*variant) *listing {
+	v := &listing{
 		id: id, selection: sel, byURL: map[string]map[string]variantID{}, names: map[string][]string{},
 		streams: map[*stream]struct{}{},
 	}
@@ -74,7 +74,7 @@ type offer struct {
 // Lookup implements [session.Offer]. A name outside a complete plan is absent; beside an incomplete
 // one it may yet come.
 func (o offer) Lookup(t *session.Type, name string) (*session.Resource, session.State) {
-	id, ok := o.view.byURL[t.URL][name]
+	id, ok := o.listing.byURL[t.URL][name]
 	if !ok {
 		if o.Complete() {
 			return nil, session.Absent
@@ -88,7 +88,7 @@ func (o offer) Lookup(t *session.Type, name string) (*session.Resource, session.
 }
 
 // Names implements [session.Offer].
-func (o offer) Names(t *session.Type) []string { return o.view.names[t.URL] }
+func (o offer) Names(t *session.Type) []string { return o.listing.names[t.URL] }
 
 // Complete implements [session.Offer].
 func (o offer) Complete() bool { return o.plan.Complete() }
