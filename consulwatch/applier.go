@@ -27,6 +27,10 @@ type applier struct {
 // instanceKey is what tells instances of a topic apart: node and service ID, whose case Consul ignores.
 type instanceKey struct{ node, id string }
 
+func keyOf(in *facts.Instance) instanceKey {
+	return instanceKey{strings.ToLower(in.Node.Node), strings.ToLower(in.Service.ID)}
+}
+
 // effect is what one instance became at an index.
 type effect struct {
 	key   instanceKey

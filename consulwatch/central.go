@@ -2,7 +2,6 @@ package consulwatch
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -12,31 +11,44 @@ import (
 // Registrations are read with the central configuration, which no event of theirs tells of. So they are
 // read again when an entry changes that can be part of it.
 
-// centralKinds are the kinds that central configuration is made of.
-func centralKinds(kind chain.Kind) bool {
+// isCentral reports whether central configuration is made of a kind.
+func isCentral(kind chain.Kind) bool {
 	return kind == chain.KindProxyDefaults || kind == chain.KindServiceDefaults
 }
 
-// central returns what is closed when central configuration has changed; nil for a topic that has none.
-func (w *streamWatch) central() <-chan struct{} {
-	if w.to.topic.Kind != facts.TopicProxies {
-		return nil
-	}
-	return w.source.central.next()
+// central is the central configuration of the registrations of a topic when it was last looked at. The
+// zero value is that of a topic that has none.
+type central struct {
+	to   *sink
+	next <-chan struct{} // closed when any has changed
+	was  string
 }
 
-// merged has the registrations read when the configuration that was merged into them has changed.
-func (w *streamWatch) merged() {
-	if now := w.configuration(); now != w.config {
-		w.config = now
-		w.doubts.raiseWithin(rand.N(w.source.limits.RetryMin)) // of many topics not all at once
+func newCentral(to *sink) central {
+	if to.topic.Kind != facts.TopicProxies {
+		return central{}
 	}
+	c := central{to: to}
+	c.changed()
+	return c
 }
 
-// configuration identifies the central configuration of the topic's registrations: of the proxies, of
-// the service, and of its upstreams. In a transparent proxy any service may be one.
-func (w *streamWatch) configuration() string {
-	view := w.to.store.View()
+// changed reports whether it has changed since it was last looked at, for these registrations.
+func (c *central) changed() bool {
+	if c.to == nil {
+		return false
+	}
+	c.next = c.to.source.central.next()
+	now := c.identify()
+	changed := now != c.was
+	c.was = now
+	return changed
+}
+
+// identify returns what identifies the configuration: of the proxies, of the service, and of its
+// upstreams. In a transparent proxy any service may be one.
+func (c *central) identify() string {
+	view := c.to.store.View()
 	var b strings.Builder
 	note := func(kind chain.Kind, name string) {
 		if e, _ := view.Entry(kind, name); e != nil {
@@ -44,9 +56,9 @@ func (w *streamWatch) configuration() string {
 		}
 	}
 	note(chain.KindProxyDefaults, "global")
-	note(chain.KindServiceDefaults, w.to.topic.Name)
+	note(chain.KindServiceDefaults, c.to.topic.Name)
 	note(chain.KindServiceDefaults, "*")
-	list, _ := view.Instances(w.to.topic)
+	list, _ := view.Instances(c.to.topic)
 	for _, in := range list {
 		if in.Service.Proxy == nil {
 			continue

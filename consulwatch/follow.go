@@ -22,6 +22,7 @@ const shortestWait = 50 * time.Millisecond
 var (
 	errRestored = errors.New("another query found signs of a restore")
 	errTurns    = errors.New("connections have become scarce or plenty")
+	errCentral  = errors.New("central configuration has changed")
 )
 
 // errAbandoned means that Consul gave up a blocking query, as it does when its state is restored, or
@@ -33,13 +34,17 @@ type watch struct {
 	source  *Source
 	to      *sink
 	query   query
-	slotted bool // it takes turns when connections are scarce
+	waits   query // what is asked to wait for a change
+	slotted bool  // it takes turns when connections are scarce
 
 	// index is Consul's index of the last answer, from is the backend that gave it: only indexes of
 	// one backend can be compared. Index 0 asks for the whole. backend is what answers queries that
 	// wait, once one was answered.
 	index         uint64
 	from, backend string
+
+	// central is the configuration that was merged into the last whole reading.
+	central central
 
 	// restored is closed when signs of a restore were found since the last whole reading.
 	restored <-chan struct{}
@@ -53,8 +58,11 @@ type watch struct {
 }
 
 func (s *Source) newWatch(to *sink) *watch {
+	q := queryFor(to.topic, s.datacenterOf(to.topic))
+	waits := q
+	waits.merge = false // with central configuration Consul does not always notice that the last one goes
 	return &watch{
-		source: s, to: to, query: queryFor(to.topic, s.datacenterOf(to.topic)), slotted: !s.always(to.topic),
+		source: s, to: to, query: q, waits: waits, slotted: !s.always(to.topic),
 		retry:   exponential(s.limits.RetryMin, s.limits.RetryMax),
 		confirm: exponential(s.limits.RetryMin, s.limits.ConfirmMax),
 	}
@@ -140,6 +148,7 @@ func (w *watch) read(ctx context.Context) error {
 	}
 	w.to.mode(ModeReading)
 	w.restored = w.source.restored.next()
+	w.central = newCentral(w.to)
 	a, err := w.source.ask(ctx, w.query, 0, 0)
 	release()
 	if err != nil {
@@ -156,6 +165,9 @@ func (w *watch) read(ctx context.Context) error {
 		return err
 	}
 	w.index, w.from, w.backend = a.index, a.backend, ""
+	if w.waits != w.query {
+		w.from = "" // the index is that of another query
+	}
 	w.judge(out)
 	if w.doubt {
 		w.recheck = time.Now().Add(w.confirm.NextBackOff())
@@ -179,11 +191,17 @@ func (w *watch) wait(ctx context.Context) error {
 		return err
 	}
 	patience := w.patience()
-	waiting, end := until(ctx, w.restored, turns)
-	a, err := w.source.ask(waiting, w.query, w.index, patience)
+	waiting, end := until(ctx, w.restored, turns, w.central.next)
+	a, err := w.source.ask(waiting, w.waits, w.index, patience)
 	cause := end()
 	release()
 	switch {
+	case errors.Is(cause, errCentral):
+		if w.central.changed() {
+			w.index = 0
+			w.spread(ctx)
+		}
+		return nil
 	case errors.Is(cause, errRestored):
 		w.index = 0
 		w.spread(ctx)
@@ -213,6 +231,14 @@ func (w *watch) take(a answer, patience time.Duration) error {
 			w.to.unchanged(a)
 			return nil
 		}
+	}
+	if w.waits != w.query {
+		w.retry.Reset()
+		w.index, w.from = a.index, a.backend
+		if !w.to.registered(a) {
+			w.index = 0 // what is new is read with central configuration
+		}
+		return nil
 	}
 	out, err := w.to.commit(a, facts.Reading{})
 	if err != nil {
@@ -259,9 +285,10 @@ func (w *watch) acquire(ctx context.Context) (func(), error) {
 	return w.source.slots.acquire(ctx)
 }
 
-// until returns a context that also ends when a restore is signalled, or that turns have begun or
-// ended. The returned function ends it and returns which of these ended it before, if any.
-func until(ctx context.Context, restored, turns <-chan struct{}) (context.Context, func() error) {
+// until returns a context that also ends when a restore is signalled, that turns have begun or ended, or
+// that central configuration has changed. The returned function ends it and returns which of these ended
+// it before, if any.
+func until(ctx context.Context, restored, turns, central <-chan struct{}) (context.Context, func() error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -271,6 +298,8 @@ func until(ctx context.Context, restored, turns <-chan struct{}) (context.Contex
 			cancel(errRestored)
 		case <-turns:
 			cancel(errTurns)
+		case <-central:
+			cancel(errCentral)
 		case <-ctx.Done():
 		}
 	}()

@@ -37,15 +37,13 @@ type streamWatch struct {
 	settle  *time.Timer // when the snapshot counts
 	ended   time.Time   // when the snapshot ended
 	failing int         // how many streams in a row brought nothing
-
-	// config is the central configuration of registrations when they were last read.
-	config string
+	central central
 }
 
 // followEvents follows a topic by events. It returns when ctx ends, or with the reason why events cannot
 // be had.
 func (s *Source) followEvents(ctx context.Context, to *sink) error {
-	w := &streamWatch{source: s, to: to, retry: exponential(s.limits.RetryMin, s.limits.RetryMax), doubts: s.newDoubts(to)}
+	w := &streamWatch{source: s, to: to, retry: exponential(s.limits.RetryMin, s.limits.RetryMax), doubts: s.newDoubts(to), central: newCentral(to)}
 	if rings(to.topic.Kind) {
 		w.bell = &bell{kind: to.topic.Kind}
 	}
@@ -147,7 +145,6 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 	w.failing++
 	w.settle = time.NewTimer(silence)
 	defer w.settle.Stop()
-	central := w.central()
 	w.merged()
 	for {
 		select {
@@ -160,8 +157,7 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 				return errSilent
 			}
 			w.settled()
-		case <-central:
-			central = w.central()
+		case <-w.central.next:
 			w.merged()
 		case <-w.doubts.due():
 			w.doubts.look(ctx)
@@ -222,6 +218,26 @@ func (w *streamWatch) ring(e *subscribe.Event) {
 	}
 }
 
+// merged has registrations read when the configuration that is merged into them has changed.
+func (w *streamWatch) merged() {
+	if w.central.changed() {
+		w.doubts.raiseWithin(rand.N(w.source.limits.RetryMin)) // of many topics not all at once
+	}
+}
+
+// sweep has the whole read from time to time where events do not tell all: that an instance which spoke
+// the mesh protocol itself does so no more.
+func (w *streamWatch) sweep() {
+	if w.to.topic.Kind != facts.TopicConnect || w.doubts.raised {
+		return
+	}
+	list, _ := w.to.store.View().Instances(w.to.topic)
+	if slices.ContainsFunc(list, func(in *facts.Instance) bool { return in.Service.Connect.Native }) {
+		wait := w.source.limits.Wait
+		w.doubts.timer.Reset(wait - rand.N(wait/4))
+	}
+}
+
 // settled commits a snapshot, or, when the view is live already, notes that the stream is good.
 func (w *streamWatch) settled() {
 	w.failing = 0
@@ -232,6 +248,7 @@ func (w *streamWatch) settled() {
 	}
 	w.doubts.overtake()
 	w.doubts.judge(w.to.snapshot(w.view.settle(), w.view.index))
+	w.sweep()
 }
 
 // answered commits the reading of the whole, and what has happened since.
@@ -253,6 +270,7 @@ func (w *streamWatch) answered(r reading) {
 		w.bell.read = r.answer.index
 	}
 	w.doubts.resolved(out, r)
+	w.sweep()
 }
 
 // firstRead is how long the first reading may hold up the stream.

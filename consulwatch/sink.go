@@ -44,7 +44,7 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 			tx.Fail(k.topic, d.broken)
 		}
 	})
-	if out.Changed && k.topic.Kind == facts.TopicEntries && centralKinds(chain.Kind(k.topic.Name)) {
+	if out.Changed && k.topic.Kind == facts.TopicEntries && isCentral(chain.Kind(k.topic.Name)) {
 		k.source.central.give()
 	}
 	result := ResultUnchanged

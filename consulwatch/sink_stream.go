@@ -67,3 +67,28 @@ func (k *sink) failed(err error) {
 		k.fail(err)
 	}
 }
+
+// registered reports whether an answer about registrations has the same ones as the store, by their
+// indexes: their checks do not count.
+func (k *sink) registered(a answer) bool {
+	list, err := decodeInstances(a.body, k.topic.Kind)
+	if err != nil {
+		return false // the whole reading says what is wrong
+	}
+	known, _ := k.store.View().Instances(k.topic)
+	if len(list) != len(known) {
+		return false
+	}
+	type at struct{ node, service uint64 }
+	indexes := map[instanceKey]at{}
+	for _, in := range known {
+		indexes[keyOf(in)] = at{in.Node.ModifyIndex, in.Service.ModifyIndex}
+	}
+	for _, in := range list {
+		if indexes[keyOf(in)] != (at{in.Node.ModifyIndex, in.Service.ModifyIndex}) {
+			return false
+		}
+	}
+	k.unchanged(a)
+	return true
+}
