@@ -1,0 +1,42 @@
+package xds
+
+import "github.com/catenary-mesh/catenary/snapshot"
+
+// Sizes says of everything that a server keeps how many there are.
+func (s *Server) Sizes() map[string]int {
+	s.mu.Lock()
+	streams := len(s.streams)
+	s.mu.Unlock()
+	p := s.pub
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	root := p.root.Load()
+	return map[string]int{
+		"streams": streams, "clients": len(p.clients), "left": len(p.left.queue), "views": len(p.listings),
+		"variants": len(p.variants), "keys": len(p.byKey), "chains": len(p.cache.Chains()),
+		"resources": root.resources.Len(), "seats": root.seats.Len(),
+	}
+}
+
+// Counts are what was planned and made since the start.
+func (s *Server) Counts() snapshot.Counts {
+	s.pub.mu.Lock()
+	defer s.pub.mu.Unlock()
+	return s.pub.cache.Counts()
+}
+
+// HoldLarge keeps large endpoint sets from being made until the returned function is called.
+func (s *Server) HoldLarge() (release func()) {
+	turn := s.pub.turn
+	for range cap(turn) {
+		turn <- struct{}{}
+	}
+	return func() {
+		for range cap(turn) {
+			<-turn
+		}
+	}
+}
+
+// Publish publishes what changed, for a server that does not run.
+func (s *Server) Publish() { s.pub.update(s.sub) }
