@@ -43,9 +43,6 @@ func (a *applier) reset() {
 	*a = applier{gathering: map[instanceKey]*facts.Instance{}}
 }
 
-// resumed begins with a view that was left at an index.
-func (a *applier) resumed() { a.gathering, a.ended = nil, false }
-
 // live reports whether events have their effect at once.
 func (a *applier) live() bool { return a.gathering == nil }
 

@@ -54,7 +54,7 @@ func TestEventsAndQueriesTellTheSame(t *testing.T) {
 	}
 }
 
-// facts as a test compares them.
+// tale is what a store has, as the test compares it.
 type tale struct {
 	Instances map[string][]*facts.Instance
 	States    map[string]string
@@ -163,8 +163,10 @@ func (h *writes) sidecar(s *api.AgentService) {
 		MeshGateway: api.MeshGatewayConfig{Mode: api.MeshGatewayModeLocal},
 		Expose:      api.ExposeConfig{Checks: true, Paths: []api.ExposePath{{ListenerPort: 1, Path: "/p", LocalPathPort: 2, Protocol: "http2"}}},
 		Upstreams: []api.Upstream{
-			{DestinationName: h.one("api", "db"), LocalBindPort: 9191, LocalBindAddress: "127.0.0.2", Datacenter: "dc2",
-				Config: map[string]any{"protocol": "http"}, MeshGateway: api.MeshGatewayConfig{Mode: api.MeshGatewayModeRemote}},
+			{
+				DestinationName: h.one("api", "db"), LocalBindPort: 9191, LocalBindAddress: "127.0.0.2", Datacenter: "dc2",
+				Config: map[string]any{"protocol": "http"}, MeshGateway: api.MeshGatewayConfig{Mode: api.MeshGatewayModeRemote},
+			},
 			{DestinationName: "peered", DestinationPeer: "p", LocalBindSocketPath: "/s", LocalBindSocketMode: "0600"},
 		},
 	}

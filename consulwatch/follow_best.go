@@ -58,7 +58,7 @@ func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBack
 	}
 	defer func() { pause(ctx, wait, nil) }()
 	for ctx.Err() == nil {
-		c, _, changed := s.link.get()
+		c, changed, _ := s.link.get()
 		if c != nil {
 			return
 		}

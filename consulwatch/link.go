@@ -108,17 +108,17 @@ func (l *link) set(c *connection, reason error) {
 }
 
 // get returns the connection, or why there is none; the channel is closed when that has changed.
-func (l *link) get() (c *connection, reason error, changed <-chan struct{}) {
+func (l *link) get() (c *connection, changed <-chan struct{}, reason error) {
 	changed = l.changed.next()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.now, l.reason, changed
+	return l.now, changed, l.reason
 }
 
 // await returns the connection, once there is one, and an error when none can be had.
 func (l *link) await(ctx context.Context) (*connection, error) {
 	for {
-		c, reason, changed := l.get()
+		c, changed, reason := l.get()
 		if c != nil || reason != nil {
 			return c, reason
 		}
