@@ -14,7 +14,7 @@ import (
 const window = 256 << 10
 
 // ServerOptions returns what a gRPC server needs to be given to serve xDS: a codec that sends the
-// bytes of resources as they are, shared by all streams, and a window that suits short requests. Every
+// bytes of resources as they are, shared by all streams, and decodes of requests what is read of them, and a window that suits short requests. Every
 // other message passes through the codec to gRPC's own.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
@@ -38,4 +38,15 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		buffers[i] = mem.SliceBuffer(chunk)
 	}
 	return buffers, nil
+}
+
+// Unmarshal implements [encoding.CodecV2].
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*request)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	return r.decode(buf.ReadOnlyData())
 }

@@ -114,7 +114,7 @@ func (s *Server) greet(ctx context.Context, r *reader) (*session.Request, error)
 
 // read takes in requests until the stream ends, one at a time: there is no queue.
 func (s *Server) read(ctx context.Context, r *reader) error {
-	req, err := r.recv()
+	req, err := r.recv(true)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *Server) read(ctx context.Context, r *reader) error {
 	case st = <-r.opened:
 	}
 	for {
-		if req, err = r.recv(); err != nil {
+		if req, err = r.recv(false); err != nil {
 			return err
 		}
 		due, err := s.request(st, req)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
@@ -31,19 +30,13 @@ type transport struct {
 	grpc.ServerStream
 }
 
-func (t transport) recv() (req *session.Request, err error) {
-	if t.form == session.Delta {
-		m := &discoveryv3.DeltaDiscoveryRequest{}
-		err, req = t.RecvMsg(m), session.FromDelta(m)
-	} else {
-		m := &discoveryv3.DiscoveryRequest{}
-		err, req = t.RecvMsg(m), session.FromSotW(m)
-	}
-	if err != nil {
+func (t transport) recv(first bool) (*session.Request, error) {
+	m := request{form: t.form, first: first}
+	if err := t.RecvMsg(&m); err != nil {
 		return nil, err
 	}
-	if req.TypeURL == "" && t.only != nil {
-		req.TypeURL = t.only.URL
+	if m.TypeURL == "" && t.only != nil {
+		m.TypeURL = t.only.URL
 	}
-	return req, nil
+	return m.Request, nil
 }
