@@ -40,7 +40,7 @@ const (
 type bounds struct {
 	handshake      time.Duration // until the client has said what HTTP/2 begins with, TLS included
 	idle           time.Duration // without any stream
-	ageGrace       time.Duration // for streams to end, of a connection that is old
+	ageGrace       time.Duration // for streams that do not end when their connection is old
 	pingEvery      time.Duration // without a word from the client
 	pingTimeout    time.Duration
 	leastPingEvery time.Duration // of clients: as often as Envoy and gRPC do
@@ -70,13 +70,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.ConnectionTimeout(s.bounds.handshake),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionIdle:     s.bounds.idle,
-			MaxConnectionAge:      s.cfg.MaxConnectionAge,
-			MaxConnectionAgeGrace: s.bounds.ageGrace,
-			Time:                  s.bounds.pingEvery,
-			Timeout:               s.bounds.pingTimeout,
-		}),
+		grpc.KeepaliveParams(s.keepaliveParams()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: s.bounds.leastPingEvery, PermitWithoutStream: true,
 		}),

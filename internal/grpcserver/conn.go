@@ -1,6 +1,7 @@
 package grpcserver
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,10 @@ type conn struct {
 	shaking     atomic.Bool // TLS has not ended beginning: it closes the connection before it says why
 	closing     sync.Once
 	closed      error
+
+	// set when HTTP/2 begins
+	old context.Context // ends when the connection is old or has ended
+	die context.CancelFunc
 
 	mu      sync.Mutex // guards what was heard
 	head    []byte     // how it begins, in TLS or not, up to headSize

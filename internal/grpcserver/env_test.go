@@ -114,10 +114,12 @@ func newServer(t testing.TB, cfg Config) *Server {
 const (
 	echoService = "test.Echo"
 	echoStream  = "/test.Echo/Stream"
+	echoWait    = "/test.Echo/Wait"
 	echoOnce    = "/test.Echo/Once"
 )
 
-// echo is a service that says again what it hears, on a stream or once.
+// echo is a service that says again what it hears, on a stream, which does not mind its context, or once;
+// or waits for the end of its context.
 func echo() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{ServiceName: echoService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Once",
@@ -129,6 +131,12 @@ func echo() *grpc.ServiceDesc {
 			return intercept(ctx, m, &grpc.UnaryServerInfo{FullMethod: echoOnce}, func(context.Context, any) (any, error) { return m, nil })
 		},
 	}}, Streams: []grpc.StreamDesc{{
+		StreamName: "Wait", ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, stream grpc.ServerStream) error {
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		},
+	}, {
 		StreamName: "Stream", ServerStreams: true, ClientStreams: true,
 		Handler: func(_ any, stream grpc.ServerStream) error {
 			for {

@@ -2,7 +2,6 @@ package grpcserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -165,44 +164,4 @@ func TestBoundsThatMakeNoSenseAreRefused(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-}
-
-func TestAnOldConnectionIsClosed(t *testing.T) {
-	b := defaultBounds()
-	b.ageGrace = 100 * time.Millisecond
-	s := start(t, Config{MaxConnectionAge: time.Second, bounds: &b})
-	closed := make(chan struct{}, 10)
-	dial := func(ctx context.Context, addr string) (net.Conn, error) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", addr)
-		return watched{c, closed}, err
-	}
-	conn := s.dial(t, nil, grpc.WithContextDialer(dial))
-	stream := open(t, conn)
-	begin := time.Now()
-	err := stream.RecvMsg(&healthpb.HealthCheckRequest{})
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "max_age") {
-		t.Errorf("the stream ends with %v, want Unavailable for its age", err)
-	}
-	if after := time.Since(begin); after < 900*time.Millisecond {
-		t.Errorf("it ends after %s, and nine tenths of a second is the least", after)
-	}
-	<-closed
-	if err := say(open(t, conn), 1); err != nil {
-		t.Errorf("the client cannot come back: %v", err)
-	}
-}
-
-// watched is a connection that says when the server has closed it.
-type watched struct {
-	net.Conn
-	closed chan<- struct{}
-}
-
-func (w watched) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	if errors.Is(err, io.EOF) {
-		w.closed <- struct{}{}
-	}
-	return n, err
 }

@@ -31,11 +31,16 @@ func (o observer) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.
 		c = o.newConn(nil) // of a transport that hides the connection: its streams count all the same
 	}
 	c.begin()
+	c.grow(o.cfg.MaxConnectionAge)
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
 // HandleConn implements [stats.Handler].
-func (observer) HandleConn(context.Context, stats.ConnStats) {}
+func (observer) HandleConn(ctx context.Context, what stats.ConnStats) {
+	if _, ok := what.(*stats.ConnEnd); ok {
+		connectionOf(ctx).die()
+	}
+}
 
 // TagRPC implements [stats.Handler].
 func (observer) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }

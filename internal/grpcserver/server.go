@@ -37,7 +37,7 @@ type Config struct {
 	// TLS names the certificate; the zero value serves plaintext.
 	TLS Files
 	// MaxConnectionAge is how old a connection gets, give or take a tenth, before its client is sent
-	// elsewhere; 0 lets it live.
+	// elsewhere: the contexts of its streams end, and then it does. 0 lets it live.
 	MaxConnectionAge time.Duration
 	// MaxStreams is how many streams there can be on all connections, [DefaultMaxStreams] by default.
 	MaxStreams int

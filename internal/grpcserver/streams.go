@@ -43,7 +43,7 @@ func (s *Server) admitStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	if side {
 		return s.serveSide(srv, stream, next)
 	}
-	return next(srv, stream)
+	return s.untilOld(srv, stream, next)
 }
 
 // admit takes the place of a call on its connection and in a pool; release gives it back.
