@@ -62,14 +62,26 @@ func (p *publisher) unlist(v *listing) {
 	for _, ref := range v.selection.Resources() {
 		if variant := p.variants[ref]; variant != nil {
 			delete(variant.listings, v)
+			if len(variant.listings) == 0 {
+				p.unlisted = append(p.unlisted, variant)
+			}
 		}
 	}
 	delete(p.listings, v.selection)
 	p.cfg.Store.Need(v.id)
 }
 
-// sweep forgets the variants of dropped products.
+// sweep forgets the variants of dropped products, and those that no listing has: a product goes on being
+// served under its other names.
 func (p *publisher) sweep(dropped []snapshot.Key, forget func(*variant)) {
+	for _, v := range p.unlisted {
+		if len(v.listings) == 0 && p.variants[v.ref] == v {
+			forget(v)
+			delete(p.variants, v.ref)
+			delete(p.byKey[v.ref.Key], v)
+		}
+	}
+	p.unlisted = nil
 	for _, key := range dropped {
 		for v := range p.byKey[key] {
 			forget(v)

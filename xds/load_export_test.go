@@ -12,7 +12,7 @@ func (s *Server) Sizes() map[string]int {
 	defer p.mu.Unlock()
 	root := p.root.Load()
 	return map[string]int{
-		"streams": streams, "clients": len(p.clients), "left": len(p.left.queue), "views": len(p.listings),
+		"streams": streams, "clients": len(p.clients), "left": len(p.left.queue), "listings": len(p.listings),
 		"variants": len(p.variants), "keys": len(p.byKey), "chains": len(p.cache.Chains()),
 		"resources": root.resources.Len(), "seats": root.seats.Len(),
 	}

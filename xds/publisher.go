@@ -33,6 +33,7 @@ type publisher struct {
 	listings map[*snapshot.Selection]*listing
 	variants map[snapshot.Ref]*variant
 	byKey    map[snapshot.Key]map[*variant]struct{}
+	unlisted []*variant // that lost their last listing
 	lastID   uint64
 	reported reported
 }
