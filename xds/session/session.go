@@ -62,6 +62,7 @@ type Session struct {
 	greeted  bool
 	client   traits
 	subs     [numTypes]*subscription // by rank
+	asked    []*subscription         // those the client has asked for, in order of ranks
 	brought  int                     // names the client said it holds
 	unserved []string
 
@@ -145,6 +146,10 @@ func (sub *subscription) outdated(nonce string) bool {
 func (s *Session) subscribe(sub *subscription, req *Request, listed uint64) {
 	first := !sub.asked
 	sub.asked, sub.all = true, sub.all || first
+	if first {
+		s.asked = append(s.asked, sub)
+		slices.SortFunc(s.asked, func(a, b *subscription) int { return a.t.rank - b.t.rank })
+	}
 	if s.cfg.Form == SotW {
 		sub.subscribeSotW(req, listed, first)
 		return
@@ -199,7 +204,7 @@ func (s *Session) warm(clusters []*Resource) {
 
 func (s *Session) checkNames() error {
 	count := s.brought
-	for _, sub := range s.subs {
+	for _, sub := range s.asked {
 		count += len(sub.named)
 	}
 	if count > s.cfg.MaxNames {
@@ -218,21 +223,21 @@ func (s *Session) Dirty(t *Type, name string) {
 
 // DirtyAll notes that anything may have changed: the next turn compares all the client asks for.
 func (s *Session) DirtyAll() {
-	for _, sub := range s.subs {
-		sub.all = sub.asked
+	for _, sub := range s.asked {
+		sub.all = true
 	}
 }
 
 // Due reports whether a turn may have something to send, as it seldom has after an acknowledgement. While
 // it is false no turn is needed before the wake time of the last one. A turn that was due may find
 // nothing, and leave one due: ask after a request or a note, not in a loop.
-func (s *Session) Due() bool { return slices.ContainsFunc(s.subs[:], (*subscription).due) }
+func (s *Session) Due() bool { return slices.ContainsFunc(s.asked, (*subscription).due) }
 
 // Deadline returns when the client must have answered what was sent, or be taken for dead; zero when
 // nothing is unanswered.
 func (s *Session) Deadline() time.Time {
 	var first time.Time
-	for _, sub := range s.subs {
+	for _, sub := range s.asked {
 		if sub.flight == nil {
 			continue
 		}

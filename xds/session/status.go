@@ -64,10 +64,8 @@ type Nack struct {
 // Status returns a copy of the state of the stream at a time.
 func (s *Session) Status(now time.Time) Status {
 	st := Status{Unserved: slices.Clone(s.unserved)}
-	for _, sub := range s.subs {
-		if sub.asked {
-			st.Types = append(st.Types, sub.status(now, s.cfg.StaleAfter))
-		}
+	for _, sub := range s.asked {
+		st.Types = append(st.Types, sub.status(now, s.cfg.StaleAfter))
 	}
 	return st
 }
@@ -75,7 +73,7 @@ func (s *Session) Status(now time.Time) Status {
 // Nacks is how often the client has refused what it was sent.
 func (s *Session) Nacks() int {
 	n := 0
-	for _, sub := range s.subs {
+	for _, sub := range s.asked {
 		n += sub.record.nacks
 	}
 	return n

@@ -27,15 +27,15 @@ type turn struct {
 func (s *Session) Turn(now time.Time, o Offer) ([]Response, time.Time) {
 	t := turn{s: s, now: now, offer: o, complete: o.Complete()}
 	if t.complete && !s.complete {
-		for _, sub := range s.subs {
+		for _, sub := range s.asked {
 			sub.unpark()
 		}
 	}
 	s.complete = t.complete
-	for _, sub := range s.subs {
+	for _, sub := range s.asked {
 		t.update(sub)
 	}
-	for _, sub := range slices.Backward(s.subs[:]) {
+	for _, sub := range slices.Backward(s.asked) {
 		t.remove(sub)
 	}
 	t.wakeAt(s.Deadline())
@@ -50,7 +50,7 @@ func (t *turn) wakeAt(at time.Time) {
 
 // update sends what is new or changed of a type, and what can be said to be absent.
 func (t *turn) update(sub *subscription) {
-	if !sub.asked || sub.flight != nil || (sub.hold && !t.complete) {
+	if sub.flight != nil || (sub.hold && !t.complete) {
 		return
 	}
 	var names []string
