@@ -143,7 +143,7 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 	defer sub.close()
 	defer w.doubts.stop()
 	w.failing++
-	w.settle = time.NewTimer(silence)
+	w.settle = time.NewTimer(w.source.limits.Silence)
 	defer w.settle.Stop()
 	w.merged()
 	for {
@@ -186,7 +186,7 @@ func (w *streamWatch) event(e *subscribe.Event) error {
 	switch {
 	case !w.view.live() && !w.view.ended:
 		w.to.mode(ModeSnapshot)
-		w.settle.Reset(silence)
+		w.settle.Reset(w.source.limits.Silence)
 		w.ended = time.Time{}
 	case !w.view.live():
 		if w.ended.IsZero() {
@@ -212,7 +212,7 @@ func (w *streamWatch) ring(e *subscribe.Event) {
 	switch {
 	case !w.bell.live:
 		w.to.mode(ModeSnapshot)
-		w.settle.Reset(silence)
+		w.settle.Reset(w.source.limits.Silence)
 	case !was:
 		w.settle.Reset(0)
 	}

@@ -121,8 +121,9 @@ func TestAllStreamsAreOnOneConnection(t *testing.T) {
 	c := testenv.StartConsul(t)
 	g := newGate(t, c.RPCAddr())
 	g.open()
+	asked := &counts{}
 	cfg := with(c, "")
-	cfg.Servers = []string{g.addr}
+	cfg.Servers, cfg.Metrics = []string{g.addr}, asked
 	r := run(t, cfg)
 	const n = 50
 	var topics []facts.Topic
@@ -151,6 +152,37 @@ func TestAllStreamsAreOnOneConnection(t *testing.T) {
 	if want := n + 3; streams != want { // the services, and two kinds of entries
 		t.Errorf("%d streams for %d services; want %d", streams, n, want)
 	}
+	if got := asked.queries(); got != n {
+		t.Errorf("%d queries for the instances of %d services; want one for each", got, n)
+	}
+	r.throughout(func(facts.View) error {
+		if got := asked.queries(); got != n {
+			return fmt.Errorf("%d queries while nothing changes", got-n)
+		}
+		return nil
+	})
+}
+
+// counts counts the queries for instances.
+type counts struct {
+	mu  sync.Mutex
+	all int
+}
+
+func (c *counts) Query(kind facts.TopicKind, _ string, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kind == facts.TopicHealth || kind == facts.TopicConnect || kind == facts.TopicProxies {
+		c.all++
+	}
+}
+
+func (c *counts) Event(facts.TopicKind, bool) {}
+
+func (c *counts) queries() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all
 }
 
 // A server that says nothing must not hold up what can be polled.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -14,10 +13,6 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
 )
-
-// silence is how long a snapshot may pause. A busy Consul takes seconds to begin one; one that cannot
-// reach the datacenter never does.
-const silence = 10 * time.Second
 
 // subscription is one stream of events. Its goroutine hands each event over and keeps none.
 type subscription struct {

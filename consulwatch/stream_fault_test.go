@@ -1,0 +1,205 @@
+package consulwatch
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
+	"github.com/catenary-mesh/catenary/internal/testenv"
+)
+
+// fakeStreams is an RPC port that says what a test wants.
+type fakeStreams struct {
+	subscribe.UnimplementedStateChangeSubscriptionServer
+	addr string
+
+	mu       sync.Mutex
+	say      func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
+	requests map[string][]*subscribe.SubscribeRequest // by key
+}
+
+func startStreams(t *testing.T) *fakeStreams {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeStreams{addr: l.Addr().String(), requests: map[string][]*subscribe.SubscribeRequest{}}
+	g := grpc.NewServer()
+	subscribe.RegisterStateChangeSubscriptionServer(g, f)
+	go func() { _ = g.Serve(greeted{l}) }() // it ends with the listener
+	t.Cleanup(g.Stop)
+	return f
+}
+
+// greeted takes the byte that says what follows.
+type greeted struct{ net.Listener }
+
+func (l greeted) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	first := make([]byte, 1)
+	if _, err := c.Read(first); err != nil || first[0] != byteGRPC {
+		c.Close()
+		return l.Accept()
+	}
+	return c, nil
+}
+
+func (f *fakeStreams) Subscribe(r *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+	f.mu.Lock()
+	f.requests[r.GetKey()] = append(f.requests[r.GetKey()], r)
+	say := f.say
+	f.mu.Unlock()
+	return say(r, to)
+}
+
+func (f *fakeStreams) asked(key string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.requests[key])
+}
+
+// quiet is what a server with nothing to tell says.
+func quiet(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+	if err := to.Send(&subscribe.Event{Index: 9, Payload: &subscribe.Event_EndOfSnapshot{EndOfSnapshot: true}}); err != nil {
+		return err
+	}
+	<-to.Context().Done()
+	return nil
+}
+
+// Whatever is wrong with the streams, what is served comes from queries then, and is right.
+func TestWrongEventsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	send := func(events ...*subscribe.Event) func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
+		return func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+			for _, e := range events {
+				if err := to.Send(e); err != nil {
+					return err
+				}
+			}
+			<-to.Context().Done()
+			return nil
+		}
+	}
+	refuse := func(code codes.Code, text string) func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
+		return func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
+			return status.Error(code, text)
+		}
+	}
+	for name, test := range map[string]struct {
+		say  func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
+		says string
+	}{
+		"an old server":     {refuse(codes.Unimplemented, "unknown service"), "has no event streams"},
+		"an unknown topic":  {refuse(codes.Unknown, "unknown topic 7"), "unknown topic 7"},
+		"a limit":           {refuse(codes.ResourceExhausted, "rate limit"), "limits event streams"},
+		"silence":           {send(), "does not come"},
+		"an endless start":  {send(event(3, subscribe.CatalogOp_Register, "ghost", modelRow{status: "passing"})), "does not come"},
+		"another topic":     {send(&subscribe.Event{Index: 3, Payload: &subscribe.Event_Service{Service: &subscribe.ServiceListUpdate{Name: "api"}}}), "expected shape"},
+		"nobody's row":      {send(&subscribe.Event{Index: 3, Payload: &subscribe.Event_ServiceHealth{}}), "expected shape"},
+		"a row of no node":  {send(&subscribe.Event{Index: 3, Payload: &subscribe.Event_ServiceHealth{ServiceHealth: &subscribe.ServiceHealthUpdate{CheckServiceNode: &subscribe.CheckServiceNode{Service: &subscribe.NodeService{Id: "x"}}}}}), "expected shape"},
+		"an empty envelope": {send(&subscribe.Event{Index: 3}), "expected shape"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, streams := startFake(t), startStreams(t)
+			streams.say = func(r *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+				if r.GetKey() != "api" {
+					return quiet(r, to)
+				}
+				return test.say(r, to)
+			}
+			f.set("/v1/health/service/api", rows(5, "a:passing:80"))
+			cfg := f.config()
+			cfg.Follow, cfg.Servers = FollowAuto, []string{streams.addr}
+			cfg.Limits = impatient()
+			cfg.Limits.Silence = 200 * time.Millisecond
+			r := run(t, cfg)
+			r.store.Need("test", apiHealth)
+			r.eventually(instances(apiHealth, facts.Present, "a:passing"))
+			if reason := r.polledFor(apiHealth); !strings.Contains(reason, test.says) {
+				t.Errorf("it says %q; want %q", reason, test.says)
+			}
+			f.set("/v1/health/service/api", rows(6, "a:critical:80"))
+			r.eventually(instances(apiHealth, facts.Present, "a:critical"))
+			r.source.mu.Lock()
+			others := len(r.source.polls)
+			r.source.mu.Unlock()
+			if others != 1 {
+				t.Errorf("%d topics are polled; the fault is of one", others)
+			}
+			n := streams.asked("api")
+			r.throughout(instances(apiHealth, facts.Present, "a:critical"))
+			if more := streams.asked("api") - n; more > 1 {
+				t.Errorf("%d more streams were asked for within %v", more, awhile)
+			}
+		})
+	}
+}
+
+// A stream that is lost is resumed where it was, and begins again only when the server says so.
+func TestALostStreamIsResumed(t *testing.T) {
+	t.Parallel()
+	f, streams := startFake(t), startStreams(t)
+	cut, requests := make(chan struct{}), make(chan *subscribe.SubscribeRequest, 10)
+	streams.say = func(r *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+		if r.GetKey() != "api" {
+			return quiet(r, to)
+		}
+		requests <- r
+		switch r.GetIndex() {
+		case 0:
+			_ = to.Send(event(7, subscribe.CatalogOp_Register, "a", modelRow{status: "passing", node: 5, own: 5, check: 5}))
+			_ = to.Send(&subscribe.Event{Index: 9, Payload: &subscribe.Event_EndOfSnapshot{EndOfSnapshot: true}})
+		case 9: // resumed, and there is news
+			_ = to.Send(event(12, subscribe.CatalogOp_Register, "a", modelRow{status: "critical", node: 5, own: 5, check: 12}))
+		case 12: // too old: the snapshot lacks what is still there
+			_ = to.Send(&subscribe.Event{Payload: &subscribe.Event_NewSnapshotToFollow{NewSnapshotToFollow: true}})
+			_ = to.Send(&subscribe.Event{Index: 14, Payload: &subscribe.Event_EndOfSnapshot{EndOfSnapshot: true}})
+		}
+		select {
+		case <-cut:
+			return status.Error(codes.Unavailable, "the server ends")
+		case <-to.Context().Done():
+			return nil
+		}
+	}
+	f.set("/v1/health/service/api", rows(5, "a:passing:80"))
+	cfg := f.config()
+	cfg.Follow, cfg.Servers = FollowAuto, []string{streams.addr}
+	r := run(t, cfg)
+	r.store.Need("test", apiHealth)
+	testenv.Eventually(t, soon, func() error { return r.follows(apiHealth, ModeStreaming, streams.addr) })
+	if got := (<-requests).GetIndex(); got != 0 {
+		t.Errorf("it began at %d", got)
+	}
+	cut <- struct{}{}
+	r.eventually(instances(apiHealth, facts.Present, "a:critical"))
+	if got := (<-requests).GetIndex(); got != 9 {
+		t.Errorf("it was resumed at %d", got)
+	}
+	f.set("/v1/health/service/api", rows(12, "a:critical:80"))
+	cut <- struct{}{}
+	if got := (<-requests).GetIndex(); got != 12 {
+		t.Errorf("it was resumed at %d", got)
+	}
+	r.throughout(func(v facts.View) error { // suspect until the query says that it is there
+		if list, state := v.Instances(apiHealth); len(list) != 1 {
+			return fmt.Errorf("%d instances, %s", len(list), state)
+		}
+		return nil
+	})
+	r.eventually(instances(apiHealth, facts.Present, "a:critical"))
+}
