@@ -1,6 +1,11 @@
 package xds
 
-import "github.com/catenary-mesh/catenary/snapshot"
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+
+	"github.com/catenary-mesh/catenary/snapshot"
+)
 
 // Sizes says of everything that a server keeps how many there are.
 func (s *Server) Sizes() map[string]int {
@@ -40,3 +45,6 @@ func (s *Server) HoldLarge() (release func()) {
 
 // Publish publishes what changed, for a server that does not run.
 func (s *Server) Publish() { s.pub.update(s.sub) }
+
+// Codec is how a gRPC server that was made with [ServerOptions] reads and writes.
+func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
