@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
@@ -14,8 +15,8 @@ import (
 // readingPause is how many times as long as a reading took there is none after it.
 const readingPause = 4
 
-// confirming is how many readings that resolve doubts are made at once: when a stream is lost they are
-// due for all topics.
+// confirming is how many readings that resolve doubts are made at once in a datacenter: when a stream is
+// lost they are due for all topics, and a datacenter that hangs holds up only its own.
 const confirming = 8
 
 // doubts is whether it is in doubt what a topic followed by events lacks, and the readings of the whole
@@ -56,6 +57,18 @@ func (s *Source) newDoubts(to *sink) *doubts {
 	}
 	d.timer.Stop()
 	return d
+}
+
+// confirmsIn returns what bounds the readings of a datacenter.
+func (s *Source) confirmsIn(datacenter string) *semaphore.Weighted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	turns := s.confirms[datacenter]
+	if turns == nil {
+		turns = semaphore.NewWeighted(confirming)
+		s.confirms[datacenter] = turns
+	}
+	return turns
 }
 
 // due receives when a reading is to be made.
@@ -108,10 +121,11 @@ func (d *doubts) look(ctx context.Context) {
 
 func (d *doubts) read(ctx context.Context) (r reading) {
 	if !d.source.always(d.to.topic) {
-		if r.err = d.source.confirms.Acquire(ctx, 1); r.err != nil {
+		turns := d.source.confirmsIn(d.query.dc)
+		if r.err = turns.Acquire(ctx, 1); r.err != nil {
 			return r
 		}
-		defer d.source.confirms.Release(1)
+		defer turns.Release(1)
 	}
 	if r.answer, r.err = d.source.ask(ctx, d.query, 0, 0); r.err == nil && !r.answer.filtered {
 		r.seen, r.err = d.source.rights.verified(ctx)

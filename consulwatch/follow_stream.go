@@ -20,8 +20,8 @@ const (
 	settleMost = time.Second
 )
 
-// mostLimited is how many streams in a row Consul may ask to have patience with.
-const mostLimited = 3
+// mostPatience is how many streams in a row may bring nothing for a reason that passes.
+const mostPatience = 3
 
 // streamWatch is the state of following one topic by events. Those of instances are applied; those of
 // other topics tell that the whole is to be read.
@@ -99,28 +99,33 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 	if w.bell != nil {
 		w.bell.read = 0 // what is heard next may be from before, as after a restore
 	}
+	most := 1
 	var f *failure
 	switch {
 	case errors.Is(err, errReset):
+		most = mostPatience
 		w.forget()
-		w.source.log.Debug("the events begin again", "topic", w.to.topic, "reason", err)
 		w.source.suspectRights()
-		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil) // all topics hear it at once
-		return nil
 	case errors.Is(err, errRenamed):
+		most = mostPatience
 		w.forget()
-		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil)
-		return nil
 	case errors.Is(err, errMoved), errors.Is(err, errCut):
-		pause(ctx, rand.N(w.source.limits.RetryMin), nil)
-		return nil
-	case errors.As(err, &f) && f.limited && w.failing <= mostLimited:
+		most = mostPatience
+	case errors.As(err, &f) && f.limited:
+		most = mostPatience
 		w.to.fail(err)
-	case w.failing > 1:
-		return err
+		fallthrough
+	default:
+		w.forget()
 	}
-	w.forget()
-	pause(ctx, w.retry.NextBackOff(), nil)
+	switch {
+	case w.failing > most:
+		return err
+	case f == nil && w.failing <= 1:
+		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil) // all topics hear it at once
+	default:
+		pause(ctx, w.retry.NextBackOff(), nil)
+	}
 	return nil
 }
 

@@ -29,7 +29,6 @@ type Source struct {
 	slots      *slots
 	follow     follower
 	link       *link
-	confirms   *semaphore.Weighted // bounds the readings that resolve doubts
 
 	renamed   signal // the token is another
 	central   signal // central configuration of registrations has changed
@@ -43,13 +42,14 @@ type Source struct {
 
 	mu        sync.Mutex
 	following map[facts.Topic]*followed
-	local     string                   // the agent's datacenter, once known
-	away      map[facts.Topic]struct{} // for which topics Consul does not answer
-	back      bool                     // it has answered one since it was away
-	polls     map[facts.Topic]string   // which topics are followed by queries for want of events, and why
-	pollsSaid bool                     // it was said that events cannot be had
-	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
-	waiting   string                   // why a question about the wiring is not answered
+	local     string                         // the agent's datacenter, once known
+	away      map[facts.Topic]struct{}       // for which topics Consul does not answer
+	back      bool                           // it has answered one since it was away
+	confirms  map[string]*semaphore.Weighted // by datacenter: bounds the readings that resolve doubts
+	polls     map[facts.Topic]string         // which topics are followed by queries for want of events, and why
+	pollsSaid bool                           // it was said that events cannot be had
+	veiled    map[facts.Topic]string         // of which topics something may be hidden, and why
+	waiting   string                         // why a question about the wiring is not answered
 }
 
 // followed is a topic that is followed.
@@ -76,7 +76,7 @@ func New(cfg Config) (*Source, error) {
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
-		polls: map[facts.Topic]string{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
+		confirms: map[string]*semaphore.Weighted{}, polls: map[facts.Topic]string{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
 	}
 	if s.log == nil {
 		s.log = hclog.NewNullLogger()
@@ -89,7 +89,6 @@ func New(cfg Config) (*Source, error) {
 	s.rights.named.Store(isNamed(own.Token))
 	s.slots = newSlots(limits.Connections-unslotted, transport.multiplexed.Load)
 	transport.onProtocol = func() { s.slots.count(0) }
-	s.confirms = semaphore.NewWeighted(confirming)
 	s.link = &link{source: s, servers: cfg.Servers, secure: s.secure}
 	s.follow = map[Follow]follower{
 		"": s.followAuto, FollowAuto: s.followAuto, FollowStream: s.followStream, FollowPoll: s.followBlocking,

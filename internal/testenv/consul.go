@@ -36,6 +36,13 @@ func WithACL() ConsulOption {
 	}
 }
 
+// WithWAN joins the server to that of another datacenter.
+func WithWAN(other *Consul) ConsulOption {
+	return func(c *Consul) {
+		c.hcl = append(c.hcl, fmt.Sprintf(`retry_join_wan = ["127.0.0.1:%d"]`, other.ports["serf-wan-port"]))
+	}
+}
+
 // WithoutMesh turns Consul's service mesh off, and with it its certificate authority.
 func WithoutMesh() ConsulOption {
 	return func(c *Consul) {
