@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -127,6 +128,16 @@ func (c *Catenary) Restart() {
 		err = p.alive()
 	}
 	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Hangup sends catenary the signal to read its token and certificates again.
+func (c *Catenary) Hangup() {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.process.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		c.t.Fatal(err)
 	}
 }
