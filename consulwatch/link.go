@@ -38,19 +38,23 @@ type connection struct {
 	left   chan struct{} // closed when the streams are to go to another connection
 }
 
+// connectMax bounds the time between attempts to connect: they are few, and cost little.
+const connectMax = 3 * time.Second
+
 // leaveTime is what streams get to leave a connection for another.
 const leaveTime = 2 * time.Second
 
 // run keeps a connection until ctx ends.
 func (l *link) run(ctx context.Context) {
-	retry := exponential(l.source.limits.RetryMin, l.source.limits.RetryMax)
+	retry := exponential(l.source.limits.RetryMin, min(l.source.limits.RetryMax, connectMax))
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
 	for ctx.Err() == nil {
+		recovered := l.source.recovered.next()
 		c, err := l.connect(ctx)
 		if err != nil {
 			l.set(nil, err)
-			pause(ctx, retry.NextBackOff(), nil)
+			pause(ctx, retry.NextBackOff(), recovered)
 			continue
 		}
 		retry.Reset()

@@ -81,14 +81,21 @@ func (c *Consul) registered(id string) *api.CatalogRegistration {
 // SetCheck sets the status of all checks of a registered service.
 func (c *Consul) SetCheck(id, status string) {
 	c.t.Helper()
+	if err := c.TrySetCheck(id, status); err != nil {
+		c.t.Fatalf("testenv: set the check of %s: %v", id, err)
+	}
+}
+
+// TrySetCheck is SetCheck where Consul may have no leader.
+func (c *Consul) TrySetCheck(id, status string) error {
+	c.t.Helper()
 	r := c.registered(id)
 	for _, check := range r.Checks {
 		check.Status = status
 	}
 	only := &api.CatalogRegistration{Node: r.Node, Address: r.Address, Checks: r.Checks, SkipNodeUpdate: true}
-	if _, err := c.client.Catalog().Register(only, nil); err != nil {
-		c.t.Fatalf("testenv: set the check of %s: %v", id, err)
-	}
+	_, err := c.client.Catalog().Register(only, nil)
+	return err
 }
 
 // Deregister removes a registered service and its checks.

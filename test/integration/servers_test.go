@@ -30,15 +30,8 @@ func onServers(t *testing.T) (*fleet, *testenv.Cluster) {
 // follows waits until a change of a check is written, reaches a connected Envoy, and is taken back.
 func (f *fleet) follows(t *testing.T, port int, id, good string) time.Duration {
 	t.Helper()
-	testenv.Eventually(t, patience, func() error {
-		leader, err := f.consul.Client().Status().Leader()
-		if err == nil && leader == "" {
-			err = fmt.Errorf("no leader")
-		}
-		return err
-	})
+	testenv.Eventually(t, patience, func() error { return f.consul.TrySetCheck(id, "critical") })
 	begin := time.Now()
-	f.consul.SetCheck(id, "critical")
 	answers(t, port, "503")
 	took := time.Since(begin)
 	f.consul.SetCheck(id, "passing")
