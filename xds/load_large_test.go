@@ -71,7 +71,8 @@ func TestLargeAndSmallServicesEndAsTheyAre(t *testing.T) {
 		c.market(3)
 		c.large("s0")
 		c.large("s1")
-		callers := c.comers(sotw, 4, "s0", "s1", "s2")
+		callers, end := c.comers(sotw, 4, "s0", "s1", "s2")
+		defer end()
 		var all sync.WaitGroup
 		for i := range 3 {
 			all.Go(func() {
@@ -99,7 +100,8 @@ func TestStreamsOfOneSelectionAreNeverToldWhatWas(t *testing.T) {
 			forms(t, func(t *testing.T, sotw bool) {
 				c := startControl(t, func(cfg *xds.Config) { cfg.Linger = linger })
 				c.market(2)
-				callers := c.comers(sotw, 16, "s0", "s1")
+				callers, end := c.comers(sotw, 16, "s0", "s1")
+				defer end()
 				for n := range uint32(changes) {
 					c.number(fmt.Sprintf("s%d", n%2), 1+n)
 					if n%8 == 7 {
@@ -114,8 +116,8 @@ func TestStreamsOfOneSelectionAreNeverToldWhatWas(t *testing.T) {
 }
 
 // comers starts clients of the same upstreams that leave and come back again and again, each after it was
-// told of a few endpoint sets.
-func (c *control) comers(sotw bool, n int, services ...string) (callers []*caller) {
+// told of a few endpoint sets, until end is called.
+func (c *control) comers(sotw bool, n int, services ...string) (callers []*caller, end func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var all sync.WaitGroup
 	for i := range n {
@@ -138,11 +140,10 @@ func (c *control) comers(sotw bool, n int, services ...string) (callers []*calle
 			}
 		})
 	}
-	c.t.Cleanup(func() {
+	return callers, func() {
 		cancel()
 		all.Wait()
-	})
-	return callers
+	}
 }
 
 // TestAClientThatComesBackWithinTheLingerCostsOneLook finds everything as it was.
