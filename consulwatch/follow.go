@@ -135,7 +135,19 @@ func (w *watch) failed(ctx context.Context, err error) {
 
 // spread keeps the topics from asking Consul all at once when something wakes them all.
 func (w *watch) spread(ctx context.Context) {
-	pause(ctx, rand.N(2*w.source.limits.RetryMin), nil)
+	pause(ctx, w.source.spread(2*w.source.limits.RetryMin), nil)
+}
+
+// spreadTopic is how much more time all topics get for what wakes them all, for each topic.
+const spreadTopic = 200 * time.Microsecond
+
+// spread returns how long one topic waits before what all of them do at once, so that Consul is not asked
+// for everything in one moment. They get at least a certain time.
+func (s *Source) spread(least time.Duration) time.Duration {
+	s.mu.Lock()
+	topics := len(s.following)
+	s.mu.Unlock()
+	return rand.N(max(least, time.Duration(topics)*spreadTopic, 1))
 }
 
 // read asks for the whole of the topic, from the leader. Such an answer has no delay, so an index in

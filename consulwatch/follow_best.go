@@ -3,7 +3,6 @@ package consulwatch
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -52,7 +51,7 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 // awaitEvents waits until it is worth asking for events again: at once when there was no connection and
 // there is one, else after a while.
 func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
-	wait := rand.N(4 * s.limits.RetryMin) // all topics come back at once
+	wait := s.spread(2 * s.limits.RetryMin)
 	if c, _, _ := s.link.get(); c != nil {
 		wait = again.NextBackOff()
 	}

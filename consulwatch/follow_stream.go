@@ -122,7 +122,7 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 	case w.failing > most:
 		return err
 	case f == nil && w.failing <= 1:
-		pause(ctx, rand.N(2*w.source.limits.RetryMin), nil) // all topics hear it at once
+		pause(ctx, w.source.spread(2*w.source.limits.RetryMin), nil)
 	default:
 		pause(ctx, w.retry.NextBackOff(), nil)
 	}
@@ -226,7 +226,7 @@ func (w *streamWatch) ring(e *subscribe.Event) {
 // merged has registrations read when the configuration that is merged into them has changed.
 func (w *streamWatch) merged() {
 	if w.central.changed() {
-		w.doubts.raiseWithin(rand.N(w.source.limits.RetryMin)) // of many topics not all at once
+		w.doubts.raiseWithin(w.source.spread(0))
 	}
 }
 
