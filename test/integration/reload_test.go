@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,8 +25,11 @@ func TestAHangupHasTheTokenReadAgain(t *testing.T) {
 	write(consul.NewToken("")) // which sees nothing
 	c := testenv.StartCatenary(t, []string{"CONSUL_HTTP_TOKEN_FILE=" + file}, "--consul-addr", consul.HTTPAddr())
 	testenv.Eventually(t, patience, func() error {
-		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "token") {
-			return fmt.Errorf("readiness does not name the token: %v", err)
+		switch err := c.Ready(); {
+		case err == nil:
+			return errors.New("ready with a token that sees nothing")
+		case !strings.Contains(err.Error(), "token"):
+			return fmt.Errorf("readiness does not name the token: %w", err)
 		}
 		return nil
 	})
