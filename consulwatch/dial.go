@@ -44,8 +44,9 @@ func dial(ctx context.Context, server string, secure *tls.Config) (*grpc.ClientC
 			// One attempt is made on this connection: whoever wants another goes to another server.
 			Backoff: backoff.Config{BaseDelay: time.Hour, MaxDelay: time.Hour}, MinConnectTimeout: dialTime,
 		}),
-		// Consul's servers end a connection that asks more often than every 15 s.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		// Consul's servers end a connection that asks more often than every 15 s. One that hangs is left
+		// after both of these.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxEvent)),
