@@ -9,19 +9,11 @@ import (
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
-// window is how much of its requests a client may send ahead. A fixed one keeps gRPC from measuring the
-// line by a ping of its own for each acknowledgement, which costs more than taking that in.
-const window = 256 << 10
-
 // ServerOptions returns what a gRPC server needs to be given to serve xDS: a codec that sends the
-// bytes of resources as they are, shared by all streams, and decodes of requests what is read of them, and a window that suits short requests. Every
-// other message passes through the codec to gRPC's own.
+// bytes of resources as they are, shared by all streams, and decodes of requests what is read of them.
+// Every other message passes through it to gRPC's own.
 func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
-		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4 * window),
-		grpc.SharedWriteBuffer(true), // an idle stream keeps none: 40 KiB each
-	}
+	return []grpc.ServerOption{grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)})}
 }
 
 type codec struct{ encoding.CodecV2 }
