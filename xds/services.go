@@ -4,13 +4,13 @@ import (
 	"context"
 	"strings"
 
-	clusterservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
+	clusterservice "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	endpointservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
-	extensionservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/extension/v3"
-	listenerservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
-	routeservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
-	secretservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+	endpointservice "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
+	extensionservice "github.com/envoyproxy/go-control-plane/envoy/service/extension/v3"
+	listenerservice "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
+	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
+	secretservice "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
 	"google.golang.org/grpc"
 
 	"github.com/catenary-mesh/catenary/xds/session"
@@ -26,13 +26,13 @@ type service struct {
 func services() []service {
 	return []service{
 		{&discoveryv3.AggregatedDiscoveryService_ServiceDesc, ""},
-		{&clusterservicev3.ClusterDiscoveryService_ServiceDesc, session.ClusterURL},
-		{&endpointservicev3.EndpointDiscoveryService_ServiceDesc, session.EndpointURL},
-		{&listenerservicev3.ListenerDiscoveryService_ServiceDesc, session.ListenerURL},
-		{&routeservicev3.RouteDiscoveryService_ServiceDesc, session.RouteURL},
-		{&routeservicev3.VirtualHostDiscoveryService_ServiceDesc, session.VirtualHostURL},
-		{&secretservicev3.SecretDiscoveryService_ServiceDesc, session.SecretURL},
-		{&extensionservicev3.ExtensionConfigDiscoveryService_ServiceDesc, session.ExtensionURL},
+		{&clusterservice.ClusterDiscoveryService_ServiceDesc, session.ClusterURL},
+		{&endpointservice.EndpointDiscoveryService_ServiceDesc, session.EndpointURL},
+		{&listenerservice.ListenerDiscoveryService_ServiceDesc, session.ListenerURL},
+		{&routeservice.RouteDiscoveryService_ServiceDesc, session.RouteURL},
+		{&routeservice.VirtualHostDiscoveryService_ServiceDesc, session.VirtualHostURL},
+		{&secretservice.SecretDiscoveryService_ServiceDesc, session.SecretURL},
+		{&extensionservice.ExtensionConfigDiscoveryService_ServiceDesc, session.ExtensionURL},
 	}
 }
 

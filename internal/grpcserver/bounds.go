@@ -70,7 +70,6 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(maxConnectionStreams + streamsBackstop),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true), // an idle connection keeps none: 40 KiB each
 		grpc.ConnectionTimeout(s.bounds.handshake),
 		grpc.KeepaliveParams(s.keepaliveParams()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
