@@ -59,9 +59,11 @@ func (st *stream) mark(d dirt) {
 }
 
 // wake has the writer look at the root again.
-func (st *stream) wake() {
+func (st *stream) wake() { ring(st.bell) }
+
+func ring(bell chan<- struct{}) {
 	select {
-	case st.bell <- struct{}{}:
+	case bell <- struct{}{}:
 	default:
 	}
 }
@@ -178,7 +180,9 @@ func quiet(err error) error {
 // turns wait for: also the timer and the end ring it.
 func (s *Server) write(ctx context.Context, t transport, st *stream) error {
 	var due time.Time // of the timer
-	timer := time.AfterFunc(time.Hour, st.wake)
+	// The runtime may keep a timer that was stopped until its time: it must not hold the stream.
+	bell := st.bell
+	timer := time.AfterFunc(time.Hour, func() { ring(bell) })
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, st.wake)()
 	for ctx.Err() == nil {
