@@ -171,10 +171,11 @@ func (m *model) newIn(f *message, name string) bool {
 	return false
 }
 
-// checkRemovedClusters: while no time passes, no cluster goes that a route or listener of the client
-// refers to. In SotW a refused cluster that was never accepted can only be left out.
+// checkRemovedClusters: no cluster goes that a route or listener of the client refers to, but where what
+// takes its place was sent and time passed. In SotW a refused cluster that was never accepted can only be
+// left out.
 func (m *model) checkRemovedClusters(msg *message) {
-	if !m.timely || m.blind || (m.refusals && m.full(msg.typ)) || !m.peer.types[msg.typ].wildcard {
+	if m.blind || (m.refusals && m.full(msg.typ)) || !m.peer.types[msg.typ].wildcard {
 		return
 	}
 	removed := msg.removed
@@ -191,12 +192,25 @@ func (m *model) checkRemovedClusters(msg *message) {
 		}
 		for _, t := range []*session.Type{typeOf("listener"), typeOf("route")} {
 			for holder, c := range m.peer.types[t].have {
-				if slices.Contains(c.refs, name) && m.sees(t) {
+				if slices.Contains(c.refs, name) && m.sees(t) && (m.timely || !m.moved(t, holder, name)) {
 					m.fail("cluster %s goes while %s %s refers to it", name, t, holder)
 				}
 			}
 		}
 	}
+}
+
+// moved reports whether a response on its way takes a reference to a cluster away from the client.
+func (m *model) moved(t *session.Type, holder, cluster string) bool {
+	f := m.flights[t.Name]
+	if f == nil {
+		return false
+	}
+	i := slices.IndexFunc(f.contents, func(c content) bool { return c.name == holder })
+	if i < 0 {
+		return m.full(t) || slices.Contains(f.removed, holder)
+	}
+	return !slices.Contains(f.contents[i].refs, cluster)
 }
 
 // sees reports whether the client can hear that a name is gone: SotW says so in full sets and in

@@ -242,6 +242,62 @@ func TestRemovals(t *testing.T) {
 			> cluster -a
 			ack cluster
 			> endpoint -a`,
+		"a cluster stays until what takes its route's place is sent": up + `
+			offer route/r=2>a
+			> route +r=2
+			offer cluster/b=1 route/r=3>b ; gone cluster/a endpoint/a
+			> cluster +b=1
+			ack cluster
+			pass 10s
+			ack route
+			> route +r=3
+			wake 1s
+			ack route
+			> cluster -a
+			ack cluster
+			> endpoint -a`,
+		"a cluster stays while what takes its route's place waits": up + `
+			offer cluster/b=1 endpoint/b=1 route/r=2>b ; gone cluster/a
+			> cluster +b=1
+			ack cluster
+			pass 900ms
+			offer cluster/c=1 endpoint/c=1 route/r=3>c
+			> cluster +c=1
+			pass 200ms
+			ack cluster
+			pass 800ms
+			> route +r=3
+			ack route
+			> cluster -a`,
+		"a cluster stays while a route that needs it is on the wire and its successor is not": `
+			offer cluster/a=1 listener/l=1 route/r=1>a
+			ask cluster ; ask listener
+			> cluster +a=1
+			> listener +l=1
+			ack cluster ; ack listener
+			ask route r
+			> route +r=1
+			offer cluster/b=1 route/r=2>b ; gone cluster/a
+			> cluster +b=1
+			ack cluster
+			pass 10s
+			ack route
+			> route +r=2
+			ack route
+			> cluster -a`,
+		"a cluster that the client brought stays until its routes are sent": `
+			offer cluster/b=1 endpoint/b=1 listener/l=1 route/r=2>b
+			keep cluster a=1 ; keep listener l=1
+			> cluster +b=1
+			> listener nothing
+			pass 900ms
+			ask route r=1
+			ack cluster ; ack listener
+			pass 500ms
+			pass 500ms
+			> route +r=2
+			ack route
+			> cluster -a`,
 		"a listener makes room for the one that takes its address": up + `
 			gone listener/l ; offer listener/m=1
 			> listener +m=1 -l`,

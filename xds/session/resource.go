@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -61,6 +62,8 @@ func newResource(t *Type, name, version string, body []byte, refs []string) *Res
 	r.kept = entry{version: version, digest: r.digest}
 	return r
 }
+
+func (r *Resource) refersTo(name string) bool { return r != nil && slices.Contains(r.Refs, name) }
 
 // State is what the control plane knows of a name.
 type State uint8

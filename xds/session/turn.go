@@ -150,34 +150,39 @@ func (t *turn) remove(sub *subscription) {
 	t.send(sub, &b)
 }
 
-// used reports whether something refers to the name that is to leave itself, or that stays in force
-// because the client refused what would replace it.
+// used reports whether something that the client has refers to the name, and leaves itself, or is still
+// to be replaced, or stays in force because the client refused what would replace it.
 func (t *turn) used(typ *Type, name string) bool {
 	for _, referrer := range typ.referrers {
 		sub := t.s.subs[referrer.rank]
-		for holder := range sub.leaving {
-			if t.outlives(sub, holder, name) {
-				return true
-			}
-		}
-		for holder := range sub.rejected {
-			if t.outlives(sub, holder, name) {
-				return true
-			}
+		holds := func(holder string) bool { return t.outlives(sub, holder, name) }
+		if anyKey(sub.leaving, holds) || anyKey(sub.rejected, holds) || anyKey(sub.dirty, holds) ||
+			sub.all && anyKey(sub.held.entries, holds) {
+			return true
 		}
 	}
 	return false
 }
 
-// outlives reports whether what the client holds under a name refers to another, and what it is
-// offered does not.
+func anyKey[V any](m map[string]V, f func(string) bool) bool {
+	for key := range m {
+		if f(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// outlives reports whether what the client has under a name refers to another, or may do so, and what it
+// is offered does not.
 func (t *turn) outlives(sub *subscription, holder, name string) bool {
-	held := sub.held.entries[holder].accepted()
-	if held == nil || !slices.Contains(held.Refs, name) {
+	held := sub.held.entries[holder]
+	brought := held.certain() && held.accepted() == nil // of an earlier stream: nobody knows what it refers to
+	if !brought && !held.accepted().refersTo(name) && !sub.flight.put(holder).refersTo(name) {
 		return false
 	}
 	r, state := t.target(sub, holder)
-	return state != Present || !slices.Contains(r.Refs, name)
+	return state != Present || !r.refersTo(name)
 }
 
 // send puts a batch on the wire, or settles it at once when there is nothing to say.
