@@ -38,6 +38,8 @@ type streamWatch struct {
 	ended   time.Time   // when the snapshot ended
 	failing int         // how many streams in a row brought nothing
 	central central
+	missing missing
+	unseen  int // how many streams in a row did not show what there is
 }
 
 // followEvents follows a topic by events. It returns when ctx ends, or with the reason why events cannot
@@ -52,6 +54,13 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 	w.readFirst(ctx)
 	for ctx.Err() == nil {
 		conn, err := s.link.await(ctx)
+		if err != nil {
+			return err
+		}
+		same, err := s.rights.same(ctx)
+		if err == nil && !same {
+			err = errNoToken
+		}
 		if err != nil {
 			return err
 		}
@@ -111,6 +120,10 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 		w.forget()
 	case errors.Is(err, errMoved), errors.Is(err, errCut):
 		most = mostPatience
+	case errors.Is(err, errBlind):
+		w.unseen++
+		w.failing = w.unseen
+		w.forget()
 	case errors.As(err, &f) && f.limited:
 		most = mostPatience
 		w.to.fail(err)
@@ -168,6 +181,9 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 			w.doubts.look(ctx)
 		case r := <-w.doubts.answers:
 			w.answered(r)
+			if w.blind() {
+				return errBlind
+			}
 		case err := <-sub.failed:
 			return explainEnd(w.to.topic, on.server, err)
 		case <-on.left:
@@ -252,7 +268,10 @@ func (w *streamWatch) settled() {
 		return
 	}
 	w.doubts.overtake()
-	w.doubts.judge(w.to.snapshot(w.view.settle(), w.view.index))
+	list := w.view.settle()
+	out := w.to.snapshot(list, w.view.index)
+	w.missing.note(list, out, w.view.index)
+	w.doubts.judge(out)
 	w.sweep()
 }
 
@@ -263,6 +282,7 @@ func (w *streamWatch) answered(r reading) {
 		w.to.failed(err)
 		return
 	}
+	w.missing.confirmed = r.seen
 	later = slices.DeleteFunc(later, func(e effect) bool { return e.index <= r.answer.index })
 	out, err := w.to.commitSince(r.answer, facts.Reading{Confirmed: r.seen, Reset: true}, later)
 	if err != nil {
