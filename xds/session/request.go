@@ -85,10 +85,16 @@ func (r *Request) check(t *Type, maxBytes int) error {
 			}
 		}
 	}
-	for name := range r.Initial {
+	for name, version := range r.Initial {
 		if err := checkName(name, maxBytes); err != nil {
 			return fmt.Errorf("initial_resource_versions of %s: %w", t.URL, err)
 		}
+		if len(version) > maxBytes {
+			return fmt.Errorf("initial_resource_versions of %s: the version of %q has %d bytes, more than the %d allowed", t.URL, name, len(version), maxBytes)
+		}
+	}
+	if len(r.Version) > maxBytes {
+		return fmt.Errorf("version_info of %s has %d bytes, more than the %d allowed", t.URL, len(r.Version), maxBytes)
 	}
 	return nil
 }

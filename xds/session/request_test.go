@@ -29,6 +29,8 @@ func TestRequestsThatCloseTheStream(t *testing.T) {
 		"not UTF-8":            {TypeURL: session.EndpointURL, Subscribe: []string{"a\xff"}},
 		"holds a NUL":          {TypeURL: session.EndpointURL, Unsubscribe: []string{"a\x00b"}},
 		"more than the 8":      {TypeURL: session.EndpointURL, Initial: map[string]string{"123456789": ""}},
+		"the version of":       {TypeURL: session.EndpointURL, Initial: map[string]string{"a": "123456789"}},
+		"version_info":         {TypeURL: session.EndpointURL, Version: "123456789"},
 		"no type_url":          {},
 		"11 names, more than":  {TypeURL: session.EndpointURL, Subscribe: many},
 		"for 11 names, more":   {TypeURL: session.ClusterURL, Initial: initial},
@@ -59,6 +61,43 @@ func TestNamesAreCountedOverTypes(t *testing.T) {
 		err := s.Request(time.Time{}, &session.Request{TypeURL: step.url, Names: step.names})
 		if (err == nil) != step.ok {
 			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+}
+
+// TestNamesGivenUpBesideAWildcardAreBounded: each is owed an answer, which a client can put off for as long
+// as it does not answer the response before.
+func TestNamesGivenUpBesideAWildcardAreBounded(t *testing.T) {
+	o := newOffer()
+	o.put("cluster/a=1")
+	var now time.Time
+	s := session.New(session.Config{Form: session.Delta, MaxNames: 30})
+	ask := func(round int, nonce string) error {
+		req := &session.Request{TypeURL: session.ClusterURL, Subscribe: []string{"*"}, Nonce: nonce}
+		for i := range 10 {
+			req.Subscribe = append(req.Subscribe, fmt.Sprintf("%d-%d", round, i))
+			req.Unsubscribe = append(req.Unsubscribe, fmt.Sprintf("%d-%d", round-1, i))
+		}
+		return s.Request(now, req)
+	}
+	nonce := ""
+	for round := range 10 { // in order, any number of them
+		if err := ask(round, nonce); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		out, _ := s.Turn(now, o)
+		if len(out) != 1 {
+			t.Fatalf("round %d: %d responses", round, len(out))
+		}
+		nonce = out[0].Nonce
+	}
+	for round := 10; ; round++ {
+		if err := ask(round, ""); err != nil {
+			break
+		}
+		s.Turn(now, o)
+		if n := s.Status(now).Types[0].Pending; n > 30 {
+			t.Fatalf("%d names are noted, of a client that may ask for 30", n)
 		}
 	}
 }

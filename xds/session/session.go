@@ -30,7 +30,7 @@ type Config struct {
 	// as [Stale], and until [Session.Deadline]; 30 s and 5 min by default.
 	StaleAfter, CloseAfter time.Duration
 	// MaxNames bounds the names a stream asks for, over all types, 10,000 by default, and
-	// MaxNameBytes the length of each, 1,024 by default.
+	// MaxNameBytes the length of each, and of the versions that come with them, 1,024 by default.
 	MaxNames, MaxNameBytes int
 	// ControlPlane identifies the server in every response.
 	ControlPlane string
@@ -205,7 +205,7 @@ func (s *Session) warm(clusters []*Resource) {
 func (s *Session) checkNames() error {
 	count := s.brought
 	for _, sub := range s.asked {
-		count += len(sub.named)
+		count += len(sub.named) + sub.dropped
 	}
 	if count > s.cfg.MaxNames {
 		return &LimitError{Names: count, Max: s.cfg.MaxNames}

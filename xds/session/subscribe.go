@@ -147,6 +147,7 @@ func (sub *subscription) known() []string {
 func (sub *subscription) drop(name string, answer bool) {
 	if sub.wildcard {
 		sub.mark(name, answer)
+		sub.dropped++
 		return
 	}
 	sub.forget(name)

@@ -24,6 +24,7 @@ type subscription struct {
 	// What it is owed. The values of dirty and parked say: even if unchanged.
 	all     bool                 // everything is to be compared
 	dirty   map[string]bool      // to be compared in the next turn that can send
+	dropped int                  // names that the client gave up beside a wildcard, and dirty may hold
 	parked  map[string]bool      // unknown, or gone while the offer is incomplete
 	leases  map[string]lease     // what must be renewed
 	waits   map[string]waiting   // for the client to take clusters into use
@@ -188,6 +189,7 @@ func (sub *subscription) busy() bool {
 // take returns what is to be compared in the order of the names, in buf if there is room. names are what
 // a wildcard stands for. What is noted of a name stays for [subscription.forced].
 func (sub *subscription) take(names, buf []string) []string {
+	sub.dropped = 0
 	if sub.all {
 		sub.all = false
 		sub.unpark()
