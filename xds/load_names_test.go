@@ -14,10 +14,10 @@ import (
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
-// leaves runs something, first to warm up, and then holds what it leaves to what there was before.
-func (c *control) leaves(f func(round int)) {
+// leaves runs something, first to warm up, and then holds what it leaves to what there was before, but for
+// the room that maps keep.
+func (c *control) leaves(slack int, f func(round int)) {
 	c.t.Helper()
-	const slack = 512 << 10
 	sizes := c.sizes()
 	f(0)
 	before := c.base(sizes)
@@ -71,7 +71,7 @@ func TestTenThousandNamesAskedForAndDroppedLeaveNothing(t *testing.T) {
 			}
 			wires = append(wires, w)
 		}
-		c.leaves(func(round int) {
+		c.leaves(512<<10, func(round int) {
 			var all sync.WaitGroup
 			for i, w := range wires {
 				all.Go(func() {
@@ -133,7 +133,7 @@ func TestTenThousandUpstreamsOfClientsThatLeftLeaveNothing(t *testing.T) {
 		stays := callerOf(t, "stays", sotw, "s0", "s1")
 		end := c.calls(stays)
 		c.synced(1, xds.StateSynced)
-		c.leaves(func(round int) {
+		c.leaves(3<<20, func(round int) { // which needs six times that while it lasts
 			var callers []*caller
 			for i := range clients {
 				var names []string
@@ -147,6 +147,38 @@ func TestTenThousandUpstreamsOfClientsThatLeftLeaveNothing(t *testing.T) {
 			leave()
 		})
 		end()
+		c.forgotten()
+	})
+}
+
+// TestStreamsThatEndedAreNotKept looks for streams that something still refers to, while many others last.
+func TestStreamsThatEndedAreNotKept(t *testing.T) {
+	forms(t, func(t *testing.T, sotw bool) {
+		const last, leave = 400, 40
+		c := startControl(t, nil)
+		names := c.market(1)
+		crowd := func(n int) (callers []*caller) {
+			for i := range n {
+				callers = append(callers, callerOf(t, fmt.Sprintf("web-%d", i), sotw, names...))
+			}
+			return callers
+		}
+		endOthers := c.calls(crowd(last)...)
+		c.synced(last, xds.StateSynced)
+		others := c.server.Remains()
+		end := c.calls(crowd(leave)...)
+		c.synced(last+leave, xds.StateSynced)
+		all := c.server.Remains()
+		remain := func() int { return all() - others() }
+		end()
+		testenv.Eventually(t, 10*time.Second, func() error {
+			heap()
+			if n := remain(); n > 0 {
+				return fmt.Errorf("%d of %d streams are still in memory", n, leave)
+			}
+			return nil
+		})
+		endOthers()
 		c.forgotten()
 	})
 }
