@@ -26,9 +26,6 @@ func (s *Server) fetch(ctx context.Context, only *session.Type, req *session.Req
 		if st.settled() { // in this form only an empty response can say that nothing of it exists
 			return &session.Response{Type: only}, nil
 		}
-		if st.knowsAll() {
-			return &session.Response{Type: only}, nil
-		}
 		select {
 		case <-ctx.Done():
 			return nil, status.Error(codes.Unavailable, "what was asked for is not known yet; try again")
@@ -39,18 +36,6 @@ func (s *Server) fetch(ctx context.Context, only *session.Type, req *session.Req
 		case <-st.bell:
 		}
 	}
-}
-
-// knowsAll reports whether all is known that the client asked for.
-func (st *stream) knowsAll() bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for _, t := range st.session.Status(st.connected).Types {
-		if t.Pending > 0 {
-			return false
-		}
-	}
-	return st.seen != nil
 }
 
 // settled reports whether there is nothing that the client asks for and is still to be told.

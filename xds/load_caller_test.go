@@ -250,3 +250,21 @@ func (c *control) synced(n int, state string) {
 		return nil
 	})
 }
+
+// serveOn serves on a free port until stop is called.
+func serveOn(t testing.TB, g *grpc.Server) (addr string, stop func()) {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = g.Serve(lis)
+	}()
+	return lis.Addr().String(), func() {
+		g.Stop()
+		<-ended
+	}
+}
