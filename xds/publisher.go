@@ -285,6 +285,7 @@ func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.
 
 // encode encodes a product; nil when that cannot be done.
 func (p *publisher) encode(ref snapshot.Ref, product any) *session.Resource {
+	p.cfg.Metrics.Encoded(typeOf(ref.Key).Name)
 	res, err := envoy.Resource(ref, product)
 	if err != nil {
 		p.cfg.Logger.Error("a product cannot be encoded; the last one stays", "name", ref.Name, "error", err)

@@ -30,6 +30,8 @@ type Metrics interface {
 	RouteWaited()
 	PlanRun()
 	ProductMade(kind string)
+	// Encoded counts a resource that was encoded, for all streams that have it.
+	Encoded(typ string)
 	// GRPCRefused counts n refusals for a reason.
 	GRPCRefused(reason string, n int)
 	// Problems is how many chains do not compile now.

@@ -27,6 +27,7 @@ type Metrics struct {
 	routesWaited  prometheus.Counter
 	plans         prometheus.Counter
 	products      *prometheus.CounterVec
+	encoded       *prometheus.CounterVec
 	problems      *prometheus.GaugeVec
 	sourceQueries *prometheus.CounterVec
 	sourceEvents  *prometheus.CounterVec
@@ -55,6 +56,8 @@ func New(version string) *Metrics {
 			"Plans run: how often it was decided which products a client gets.")),
 		products: counter("products_made_total",
 			"Products made, by kind.", "kind"),
+		encoded: counter("xds_resources_encoded_total",
+			"Resources encoded, by resource type: once for all streams that have them.", "type"),
 		problems: gauge("problems",
 			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
 		sourceQueries: counter("source_queries_total",
@@ -76,7 +79,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.problems, m.sourceQueries, m.sourceEvents, m.sourceTopics, m.oldestAnswer, build,
+		m.plans, m.products, m.encoded, m.problems, m.sourceQueries, m.sourceEvents, m.sourceTopics, m.oldestAnswer, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -120,6 +123,9 @@ func (m *Metrics) PlanRun() { m.plans.Inc() }
 
 // ProductMade counts a product of that kind.
 func (m *Metrics) ProductMade(kind string) { m.products.WithLabelValues(kind).Inc() }
+
+// Encoded counts a resource of a resource type that was encoded.
+func (m *Metrics) Encoded(typ string) { m.encoded.WithLabelValues(typ).Inc() }
 
 // Problems sets the number of problems that chains have now.
 func (m *Metrics) Problems(n int) { m.problems.WithLabelValues(OriginChains).Set(float64(n)) }
