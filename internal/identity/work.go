@@ -176,7 +176,11 @@ func (v *Verdicts) turned(now acls) {
 // lost records that Consul cannot be asked, and says so once. The caller holds the lock.
 func (v *Verdicts) lost(reason string) {
 	if v.away == "" {
-		v.log.Warn("Consul cannot be asked what tokens may: those it knew are believed for a while, others must wait",
+		say := v.log.Warn
+		if v.acls == aclsUnknown {
+			say = v.log.Debug // nobody was let in yet, and the source tells of a Consul that is away
+		}
+		say("Consul cannot be asked what tokens may: those it knew are believed for a while, others must wait",
 			"for", v.cfg.Hold.String(), "reason", reason)
 		ring(v.probe)
 	}
