@@ -28,39 +28,38 @@ type targets struct {
 }
 
 // plan adds what a chain needs. Nothing is served of a chain with a target that the client must not read.
+// All that is not known is needed at once: one after the other would take a round to the source for each.
 func (t *targets) plan(c *chain.Chain) {
 	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
-		if t.barred = !t.mayRead(c.Targets[id].Service, t.out); t.barred {
-			return
+		t.barred = !t.mayRead(c.Targets[id].Service, t.out) || t.barred
+	}
+	if t.barred {
+		if len(t.out.Missing) > 0 {
+			t.out.Pending = "" // it must not, whatever else is not known
 		}
+		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
-		node := c.Nodes[name]
-		if node.Resolver == nil {
-			continue
-		}
-		t.resolver(c, node)
-		if t.out.Pending != "" {
-			return
+		if node := c.Nodes[name]; node.Resolver != nil {
+			t.resolver(c, node)
 		}
 	}
 }
 
 func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 	target := c.Targets[node.Resolver.Target]
-	if reason := t.unknown(target); reason != "" {
-		t.out.Pending = reason
-		return
-	}
 	failover := node.Resolver.Failover
 	if failover == nil || len(failover.Targets) == 0 {
+		t.await(t.unknown(target))
 		t.cluster(c, node, target, ClusterName(c, target))
 		return
 	}
 	var children []Child
 	for i, id := range append([]string{target.ID}, failover.Targets...) {
 		member := c.Targets[id]
-		if reason := t.unknown(member); reason != "" {
+		if reason := t.unknown(member); i == 0 {
+			t.await(reason)
+		} else if reason != "" {
 			t.out.Missing = append(t.out.Missing, "a failover target is left out: "+reason)
 			continue
 		}
@@ -72,6 +71,13 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 	}
 	name := ClusterName(c, target)
 	t.add(name, NewAggregateKey(name, node.Resolver.ConnectTimeout, children))
+}
+
+// await has the upstream wait for a reason, if there is one. What is planned of it then is not served.
+func (t *targets) await(reason string) {
+	if t.out.Pending == "" {
+		t.out.Pending = reason
+	}
 }
 
 // cluster adds a cluster of one target and its endpoint set.

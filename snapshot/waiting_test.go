@@ -1,0 +1,87 @@
+package snapshot_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/snapshot"
+)
+
+// splitting is a fleet in which api is a and b, and b fails over to c. None of their instances is read.
+func splitting(t *testing.T) *fleet {
+	f := loaded(t, snapshot.Config{}, "api", "a", "b", "c")
+	var defaults []chain.Entry
+	for _, name := range []string{"api", "a", "b", "c"} {
+		defaults = append(defaults, &chain.ServiceDefaults{Header: chain.Header{Name: name}, Protocol: "http"})
+	}
+	f.entries(chain.KindServiceDefaults, defaults...)
+	f.entries(chain.KindServiceSplitter, &chain.ServiceSplitter{
+		Header: chain.Header{Name: "api"}, Splits: []chain.ServiceSplit{{Weight: 50, Service: "a"}, {Weight: 50, Service: "b"}},
+	})
+	f.entries(chain.KindServiceResolver, &chain.ServiceResolver{
+		Header: chain.Header{Name: "b"}, Failover: map[string]chain.Failover{"*": {Service: "c"}},
+	})
+	return f
+}
+
+func TestAllThatAChainLacksIsNeededAtOnce(t *testing.T) {
+	f := splitting(t)
+	plan := f.put(client("p1", "api")).Plans["p1"]
+	for _, s := range []string{"a", "b", "c"} {
+		if !slices.Contains(plan.Needs, facts.Health("dc1", s)) {
+			t.Errorf("%s is not needed: %v", s, plan.Needs)
+		}
+	}
+	if plan.Hold == "" || len(plan.Resources()) > 0 {
+		t.Errorf("a client that waits gets %v, hold %q", names(plan), plan.Hold)
+	}
+
+	reader := client("p2", "api")
+	reader.Reader = "r1"
+	may := func(services ...string) {
+		f.store.Commit(func(tx *facts.Tx) {
+			for _, s := range services {
+				tx.Right(facts.Rights("r1", s), true)
+			}
+		})
+		f.update()
+	}
+	f.put(reader)
+	may("api")
+	for _, s := range []string{"a", "b", "c"} {
+		if needs := f.cache.Plan("p2").Needs; !slices.Contains(needs, facts.Rights("r1", s)) {
+			t.Errorf("whether %s may be read is not needed: %v", s, needs)
+		}
+	}
+}
+
+func TestATargetThatMustNotBeReadIsTakenAwayWhateverElseIsNotKnown(t *testing.T) {
+	f := splitting(t)
+	for _, s := range []string{"a", "b", "c"} {
+		f.instances(facts.Health("dc1", s), confirmed, instance(s, s+"-v1", 8001, facts.StatusPassing))
+	}
+	reader := client("p1", "api")
+	reader.Reader = "r1"
+	f.put(reader)
+	f.store.Commit(func(tx *facts.Tx) {
+		for _, s := range []string{"api", "a", "b", "c"} {
+			tx.Right(facts.Rights("r1", s), true)
+		}
+	})
+	f.update()
+	if plan := f.cache.Plan("p1"); !plan.Complete() || len(plan.Resources()) == 0 {
+		t.Fatalf("gets %v, complete %v", names(plan), plan.Complete())
+	}
+	f.store.Commit(func(tx *facts.Tx) {
+		tx.ForgetRight(facts.Rights("r1", "a"), "nobody says")
+		tx.Right(facts.Rights("r1", "b"), false)
+	})
+	f.update()
+	plan := f.cache.Plan("p1")
+	if !plan.Complete() || len(plan.Resources()) > 0 || !strings.Contains(plan.Upstreams[0].Missing[0], `service:read on "b"`) {
+		t.Errorf("still gets %v, pending %q, missing %q", names(plan), plan.Upstreams[0].Pending, plan.Upstreams[0].Missing)
+	}
+}
