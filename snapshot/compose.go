@@ -111,15 +111,23 @@ func samePlan(a, b *Plan) bool {
 // something before of an upstream that is not known well enough now.
 func (u *update) selectionOf(e *clientEntry) *selectionEntry {
 	key := make([]byte, 0, 8*len(e.list.upstreams))
-	shared := true
+	lacking := false
 	for _, up := range e.list.upstreams {
 		key = append(strconv.AppendUint(key, up.version, 36), ' ')
-		shared = shared && !up.plan.lacking()
+		lacking = lacking || up.plan.lacking()
+	}
+	var had map[upstreamID]*UpstreamPlan
+	shared := true
+	if lacking {
+		had = e.plan.served()
+		for _, up := range e.list.upstreams {
+			shared = shared && !(up.plan.lacking() && had[up.plan.id()] != nil)
+		}
 	}
 	if known, ok := u.selections[string(key)]; ok && shared {
 		return known
 	}
-	next := &selectionEntry{key: string(key), Selection: e.list.compose(e.plan)}
+	next := &selectionEntry{key: string(key), Selection: e.list.compose(had)}
 	if reflect.DeepEqual(next.Selection, e.selection.Selection) {
 		return e.selection
 	}
@@ -129,18 +137,30 @@ func (u *update) selectionOf(e *clientEntry) *selectionEntry {
 	return next
 }
 
-// compose makes the selection of a list for a client with a former plan. It leaves the client what it
-// had of upstreams that are not known well enough now, and goes on following that.
-func (l *listEntry) compose(last *Plan) *Selection {
+// upstreamID tells the upstreams of a client apart.
+type upstreamID struct{ name, bind string }
+
+func (u *UpstreamPlan) id() upstreamID { return upstreamID{u.Name, u.Bind} }
+
+// served are the upstreams of which a client has something.
+func (p *Plan) served() map[upstreamID]*UpstreamPlan {
+	had := map[upstreamID]*UpstreamPlan{}
+	for _, u := range p.Upstreams {
+		if len(u.Resources) > 0 {
+			had[u.id()] = u
+		}
+	}
+	return had
+}
+
+// compose makes the selection of a list for a client that had something of some upstreams. It leaves the
+// client what it had of those that are not known well enough now, and goes on following that.
+func (l *listEntry) compose(had map[upstreamID]*UpstreamPlan) *Selection {
 	s := &Selection{}
 	var needs [][]facts.Topic
-	had := map[[2]string]*UpstreamPlan{}
-	for _, u := range last.Upstreams {
-		had[[2]string{u.Name, u.Bind}] = u
-	}
 	for _, up := range l.upstreams {
 		own := up.plan
-		if before := had[[2]string{own.Name, own.Bind}]; before != nil && own.lacking() {
+		if before := had[own.id()]; before != nil && own.lacking() {
 			kept := *own
 			keepLastGood(&kept, before)
 			own = &kept

@@ -85,3 +85,35 @@ func TestATargetThatMustNotBeReadIsTakenAwayWhateverElseIsNotKnown(t *testing.T)
 		t.Errorf("still gets %v, pending %q, missing %q", names(plan), plan.Upstreams[0].Pending, plan.Upstreams[0].Missing)
 	}
 }
+
+func TestClientsThatWaitForTheSameShareASelectionUnlessOneHadSomething(t *testing.T) {
+	f := loaded(t, snapshot.Config{}, "api", "db")
+	f.instances(facts.Health("dc1", "api"), confirmed, instance("api", "api-v1", 8001, facts.StatusPassing))
+	f.put(client("p1", "api", "db"))
+	f.put(client("p2", "api", "db"))
+	if f.cache.Plan("p1").Selection != f.cache.Plan("p2").Selection {
+		t.Error("clients that had nothing of what is pending have selections of their own")
+	}
+	f.instances(facts.Health("dc1", "db"), confirmed, instance("db", "db-v1", 8002, facts.StatusPassing))
+	f.update()
+	had := names(f.cache.Plan("p1"))
+	limit := 7
+	f.store.Commit(func(tx *facts.Tx) { // db is another upstream from now on, and not known
+		tx.Forget(facts.Health("dc1", "db"))
+		tx.Entries(chain.KindServiceDefaults, []chain.Entry{&chain.ServiceDefaults{
+			Header: chain.Header{Name: "web"},
+			UpstreamConfig: &chain.UpstreamConfiguration{Overrides: []*chain.UpstreamConfig{{
+				Name: "db", Limits: &chain.UpstreamLimits{MaxConnections: &limit},
+			}}},
+		}}, confirmed)
+	})
+	f.update()
+	late := f.put(client("p3", "api", "db")).Plans["p3"]
+	f.put(client("p4", "api", "db"))
+	if got := names(f.cache.Plan("p1")); !slices.Equal(got, had) {
+		t.Errorf("a client that had %q has %q", had, got)
+	}
+	if len(late.Resources()) >= len(had) || f.cache.Plan("p4").Selection != late.Selection {
+		t.Errorf("clients that come now get %q, and selections of their own", names(late))
+	}
+}
