@@ -111,8 +111,7 @@ func (s *Server) open(c call, req *session.Request) (*stream, error) {
 		id:     fmt.Sprintf("%s#%d", id.client.ID, s.lastID.Add(1)),
 		client: id.client, version: id.version, grant: grant,
 		form: c.form, peer: c.peer(), connected: time.Now(),
-		bell:  make(chan struct{}, 1),
-		dirty: map[dirt]struct{}{},
+		bell: make(chan struct{}, 1),
 		session: session.New(session.Config{
 			Form: c.form, Only: c.only, ControlPlane: "catenary", CloseAfter: s.cfg.AnswerWithin,
 		}),

@@ -33,8 +33,9 @@ type stream struct {
 	// none is.
 	writing atomic.Int64
 
-	dirtyMu sync.Mutex // guards dirty, and is held for as long as it takes to note a name
-	dirty   map[dirt]struct{}
+	dirtyMu sync.Mutex // guards dirty and flooded, and is held for as long as it takes to note a name
+	dirty   []dirt
+	flooded bool // more changed than is noted one by one
 
 	mu      sync.Mutex // guards all below
 	session *session.Session
@@ -47,15 +48,33 @@ type dirt struct {
 	name string
 }
 
-// manyDirty is from how many changes on their notes are not kept for the next ones.
-const manyDirty = 64
+// maxDirty bounds what is noted of a stream that is slow to look: beyond it everything is compared.
+const maxDirty = 64
 
 // mark notes that a resource may have changed, and wakes the writer.
 func (st *stream) mark(d dirt) {
 	st.dirtyMu.Lock()
-	st.dirty[d] = struct{}{}
+	if len(st.dirty) < maxDirty {
+		st.dirty = append(st.dirty, d)
+	} else {
+		st.flooded = true
+	}
 	st.dirtyMu.Unlock()
 	st.wake()
+}
+
+// tell hands what was noted to the session. The caller holds the lock of the session.
+func (st *stream) tell() {
+	st.dirtyMu.Lock()
+	defer st.dirtyMu.Unlock()
+	for _, d := range st.dirty {
+		st.session.Dirty(d.typ, d.name)
+	}
+	if st.flooded {
+		st.session.DirtyAll()
+	}
+	clear(st.dirty)
+	st.dirty, st.flooded = st.dirty[:0], false
 }
 
 // wake has the writer look at the root again.
@@ -233,16 +252,7 @@ func (st *stream) unresponsive() error {
 func (st *stream) take(now time.Time, load func() *root) (out []session.Response, wake time.Time, dead bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.dirtyMu.Lock()
-	for d := range st.dirty {
-		st.session.Dirty(d.typ, d.name)
-	}
-	if len(st.dirty) > manyDirty {
-		st.dirty = map[dirt]struct{}{} // a map never shrinks
-	} else {
-		clear(st.dirty)
-	}
-	st.dirtyMu.Unlock()
+	st.tell()
 	deadline := st.session.Deadline()
 	if !deadline.IsZero() && !now.Before(deadline) {
 		return nil, time.Time{}, true
