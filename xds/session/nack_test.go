@@ -207,6 +207,14 @@ func TestSotWRefusal(t *testing.T) {
 			> endpoint bb=1
 			nack endpoint what
 			dirty all`,
+		"routes are tried alone though nothing can be said of another": `
+			offer route/aa=1 route/bb=1
+			ask route aa bb
+			> route aa=1 bb=1
+			nack route what
+			> route aa=1
+			ack route ; ask route aa bb absent
+			> route bb=1`,
 		"a stale refusal is none": `
 			offer cluster/a=1
 			ask cluster

@@ -91,11 +91,13 @@ func (t *turn) update(sub *subscription) {
 		b.markAll(sub)
 		return
 	}
-	if b.empty() && !sub.answer {
-		b.puts = t.retry(sub)
-	}
 	if !b.empty() || (sub.answer && !waiting && len(sub.leaving) == 0) {
 		t.send(sub, &b)
+	}
+	if sub.flight == nil && !sub.answer { // nothing was sent, or nothing that has to be said
+		if alone := t.retry(sub); len(alone) > 0 {
+			t.send(sub, &batch{puts: alone})
+		}
 	}
 }
 
