@@ -94,10 +94,16 @@ func (t *turn) update(sub *subscription) {
 	if !b.empty() || (sub.answer && !waiting && len(sub.leaving) == 0) {
 		t.send(sub, &b)
 	}
-	if sub.flight == nil && !sub.answer { // nothing was sent, or nothing that has to be said
-		if alone := t.retry(sub); len(alone) > 0 {
-			t.send(sub, &batch{puts: alone})
-		}
+	t.tryAlone(sub)
+}
+
+// tryAlone sends a resource that was refused together with others, where nothing else was to be said.
+func (t *turn) tryAlone(sub *subscription) {
+	if sub.flight != nil || sub.answer {
+		return
+	}
+	if alone := t.retry(sub); len(alone) > 0 {
+		t.send(sub, &batch{puts: alone})
 	}
 }
 
