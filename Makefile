@@ -66,8 +66,12 @@ proto: ## generate the Go code of internal/proto/**/*.proto
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)
 
-bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem $(PKG)
+# The benchmarks that BENCH matches, each for BENCHTIME; only packages that have any are built.
+BENCH ?= .
+BENCHTIME ?= 1s
+bench: PKG = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=.tools '^func Benchmark' .)))
+bench: ## the benchmarks with their allocations, in about 2 minutes; BENCH, BENCHTIME
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
 
 # SCENARIO is 300x10, 100x200, 1000x10 (streams x upstreams) or all; SERVERS is all, or some of consul,
 # uncapped, catenary, tls; APPS is how many services the sidecars belong to, 0 one for each.
