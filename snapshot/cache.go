@@ -207,6 +207,9 @@ func (c *Cache) Chains() map[ChainKey]ChainState {
 	return all
 }
 
+// ChainCount is how many chains some client has.
+func (c *Cache) ChainCount() int { return len(c.chains) }
+
 // Plan returns a client's plan, or nil.
 func (c *Cache) Plan(id string) *Plan {
 	if e, ok := c.clients[id]; ok {

@@ -8,6 +8,7 @@ import (
 // reported is what metrics and log were told.
 type reported struct {
 	counts   snapshot.Counts
+	chains   int // there were
 	problems map[snapshot.ChainKey]string
 }
 
@@ -24,9 +25,11 @@ func (p *publisher) report() {
 		}
 	}
 	// A problem comes with a chain that is compiled, and goes with one or with its last user.
-	if now.Chains != was.Chains || len(p.reported.problems) > 0 {
+	chains := p.cache.ChainCount()
+	if now.Chains != was.Chains || chains != p.reported.chains {
 		p.reportProblems()
 	}
+	p.reported.chains = chains
 }
 
 func (p *publisher) reportProblems() {
