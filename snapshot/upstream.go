@@ -103,7 +103,7 @@ func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
 		out.Missing = []string{u.unsupported}
 		return out
 	case k.Taken != "":
-		out.Pending = fmt.Sprintf("%s is already the address of upstream %s: give it another port", out.Bind, k.Taken)
+		out.Missing = []string{fmt.Sprintf("%s is already the address of upstream %s: give it another port", out.Bind, k.Taken)}
 		return out
 	}
 	if !p.mayRead(u.Service, out) {

@@ -117,3 +117,21 @@ func TestClientsThatWaitForTheSameShareASelectionUnlessOneHadSomething(t *testin
 		t.Errorf("clients that come now get %q, and selections of their own", names(late))
 	}
 }
+
+// TestAnUpstreamWithoutAnAddressOfItsOwnHoldsNothingUp: it is a mistake, and nothing to wait for. While a
+// plan waits nothing is taken away, and a client of the state of the world that comes back is told nothing.
+func TestAnUpstreamWithoutAnAddressOfItsOwnHoldsNothingUp(t *testing.T) {
+	f := loaded(t, snapshot.Config{}, "api", "db")
+	for _, s := range []string{"api", "db"} {
+		f.instances(facts.Health("dc1", s), confirmed, instance(s, s+"-v1", 8001, facts.StatusPassing))
+	}
+	c := client("p1", "api", "db")
+	c.Upstreams[1].BindPort = c.Upstreams[0].BindPort
+	plan := f.put(c).Plans["p1"]
+	if list := plan.Upstreams[1].Missing; len(list) != 1 || !strings.Contains(list[0], "already the address of upstream api") {
+		t.Errorf("missing is %q", list)
+	}
+	if got := names(plan); !plan.Complete() || len(got) != 3 {
+		t.Errorf("gets %q, complete %v", got, plan.Complete())
+	}
+}
