@@ -171,10 +171,10 @@ func answerable(raw []byte) (url, nonce string) {
 			return url, nonce
 		}
 		value, m := protowire.ConsumeBytes(raw[n:])
-		switch num {
-		case typeURL:
+		if num == typeURL {
 			url = string(value)
-		case nonceField:
+		}
+		if num == nonceField {
 			nonce = string(value)
 		}
 		raw = raw[n+m:]

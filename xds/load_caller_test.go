@@ -129,6 +129,9 @@ func (c *caller) take(r reply) {
 	}
 	for _, body := range r.bodies {
 		set := parsed(body, &endpointv3.ClusterLoadAssignment{})
+		if len(set.GetEndpoints()) == 0 {
+			continue // it is absent
+		}
 		n := numberOf(set)
 		c.mu.Lock()
 		if before := c.last[set.GetClusterName()]; n < before {
