@@ -33,7 +33,7 @@ func (c *counting) Response(typ string, resources, bytes int) {
 // TestWhatOneChangeCosts counts what is planned, made, encoded and sent for a change of health, with fifty
 // clients and with a hundred.
 func TestWhatOneChangeCosts(t *testing.T) {
-	const changes, instances, most = 10, 5, 500 // bytes of a response
+	const changes, most = 10, 500 // bytes of a response
 	for _, clients := range []int{50, 100} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			forms(t, func(t *testing.T, sotw bool) {
@@ -41,17 +41,7 @@ func TestWhatOneChangeCosts(t *testing.T) {
 				c := startControl(t, func(cfg *xds.Config) { cfg.Metrics = count })
 				c.market(4)
 				c.entries(chain.KindServiceDefaults, httpDefaults("s0"), httpDefaults("s1"))
-				health := func(n uint32, last facts.CheckStatus) {
-					list := make([]*facts.Instance, instances)
-					for i := range list {
-						list[i] = numbered("s0", n)
-						list[i].Service.ID = fmt.Sprintf("s0-%d", i)
-						list[i].Service.Port += i
-					}
-					list[instances-1].Checks[0].Status = last
-					c.instances("s0", list...)
-				}
-				health(1, facts.StatusPassing)
+				c.health(1, facts.StatusPassing)
 				var callers []*caller
 				for i := range clients {
 					callers = append(callers, callerOf(t, fmt.Sprintf("web-%d", i), sotw, "s0", "s1", "s2"))
@@ -63,7 +53,7 @@ func TestWhatOneChangeCosts(t *testing.T) {
 				want := c.server.Counts()
 				encoded, sent, before := count.encoded.Load(), count.responses.Load(), sum(callers)
 				for i := range uint32(changes) {
-					health(2+i, []facts.CheckStatus{facts.StatusCritical, facts.StatusPassing}[i%2])
+					c.health(2+i, []facts.CheckStatus{facts.StatusCritical, facts.StatusPassing}[i%2])
 					c.told(callers, "s0", 2+i)
 				}
 				quiet(t, callers, 100*time.Millisecond)
@@ -83,6 +73,18 @@ func TestWhatOneChangeCosts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// health gives s0 five instances with a number, and the last of them a status.
+func (c *control) health(n uint32, last facts.CheckStatus) {
+	list := make([]*facts.Instance, 5)
+	for i := range list {
+		list[i] = numbered("s0", n)
+		list[i].Service.ID = fmt.Sprintf("s0-%d", i)
+		list[i].Service.Port += i
+	}
+	list[len(list)-1].Checks[0].Status = last
+	c.instances("s0", list...)
 }
 
 func equal(t *testing.T, got, want snapshot.Counts) {

@@ -115,17 +115,13 @@ func TestPlansThatBecomePendingAndComeBackEndAsTheyAre(t *testing.T) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	var followers []*follower
-	var wanted []snapshot.Client
-	var again []chan struct{}
+	var guests []*guest
 	for i := range clients {
-		ups := []snapshot.Upstream{{Service: "db"}, {Service: "api"}, {Service: "stock", Datacenter: "dc2"}}[:1+i%3]
-		node, client := afar(t, fmt.Sprintf("web-%d", i), ups...)
-		f := newFollower(node, i%2 == 0)
-		followers, wanted, again = append(followers, f), append(wanted, client), append(again, make(chan struct{}))
-		conn, leave := c.dial(), again[i]
+		g := newGuest(t, i)
+		guests = append(guests, g)
+		conn := c.dial()
 		all.Go(func() {
-			if err := rejoin(ctx, conn, f, leave); err != nil {
+			if err := rejoin(ctx, conn, g.follower, g.again); err != nil {
 				t.Error(err)
 				cancel()
 			}
@@ -137,28 +133,46 @@ func TestPlansThatBecomePendingAndComeBackEndAsTheyAre(t *testing.T) {
 			n++
 			e.step(n)
 			if i := rand.IntN(2 * clients); i < clients {
-				select {
-				case again[i] <- struct{}{}:
-				case <-ctx.Done():
-					t.FailNow()
-				}
+				guests[i].rejoin(ctx)
 			}
 		}
 		n++
 		c.number("db", n) // is not held up by what is unknown
-		for _, f := range followers {
-			f.tells(t, "db", n)
+		for _, g := range guests {
+			g.tells(t, "db", n)
 		}
 		e.known(n)
 		e.redirect(false)
-		for i, client := range wanted {
+		for _, g := range guests {
 			testenv.Eventually(t, 10*time.Second, func() error {
-				want, err := truth.wanted(client)
-				return errors.Join(err, followers[i].differs(want))
+				want, err := truth.wanted(g.client)
+				return errors.Join(err, g.differs(want))
 			})
 		}
 	}
 	cancel()
 	all.Wait()
 	c.forgotten()
+}
+
+// guest is a client that comes again when it is told to.
+type guest struct {
+	*follower
+	client snapshot.Client
+	again  chan struct{}
+}
+
+// newGuest is a client of one to three upstreams.
+func newGuest(t *testing.T, i int) *guest {
+	t.Helper()
+	ups := []snapshot.Upstream{{Service: "db"}, {Service: "api"}, {Service: "stock", Datacenter: "dc2"}}[:1+i%3]
+	node, client := afar(t, fmt.Sprintf("web-%d", i), ups...)
+	return &guest{newFollower(node, i%2 == 0), client, make(chan struct{})}
+}
+
+func (g *guest) rejoin(ctx context.Context) {
+	select {
+	case g.again <- struct{}{}:
+	case <-ctx.Done(): // it has failed, and said so
+	}
 }

@@ -51,18 +51,7 @@ func TestClientsThatComeBackWithTheirVersionsAreSentNothing(t *testing.T) {
 		})
 		before := sum(callers)
 		end = c.calls(callers...)
-		testenv.Eventually(t, 10*time.Second, func() error {
-			asked := 0
-			for _, p := range c.server.Proxies() {
-				if len(p.Types) == 4 {
-					asked++
-				}
-			}
-			if asked != clients {
-				return fmt.Errorf("%d of %d clients have asked for all", asked, clients)
-			}
-			return nil
-		})
+		c.asked(clients)
 		n := callers[0].number("s0") + 1
 		c.number("s0", n)
 		c.told(callers, "s0", n)
@@ -81,6 +70,23 @@ func TestClientsThatComeBackWithTheirVersionsAreSentNothing(t *testing.T) {
 	c.forgotten()
 }
 
+// asked waits until so many clients have asked for each type.
+func (c *control) asked(n int) {
+	c.t.Helper()
+	testenv.Eventually(c.t, 10*time.Second, func() error {
+		asked := 0
+		for _, p := range c.server.Proxies() {
+			if len(p.Types) == 4 {
+				asked++
+			}
+		}
+		if asked != n {
+			return fmt.Errorf("%d of %d clients have asked for all", asked, n)
+		}
+		return nil
+	})
+}
+
 // number is the number that a client was told of a service last.
 func (c *caller) number(service string) uint32 {
 	c.mu.Lock()
@@ -88,20 +94,23 @@ func (c *caller) number(service string) uint32 {
 	return c.last[clusterOf(service)]
 }
 
-// TestOtherServicesPassTheCodec asks a server of the discovery services for its health and its descriptions.
-func TestOtherServicesPassTheCodec(t *testing.T) {
+// besides serves the discovery services together with another, and returns a connection.
+func besides(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
+	t.Helper()
 	c := startControl(t, nil)
 	g := grpc.NewServer(xds.ServerOptions()...)
 	c.server.Register(g)
-	state := health.NewServer()
-	healthpb.RegisterHealthServer(g, state)
-	reflection.Register(g)
+	register(g)
 	addr, stop := serveOn(t, g)
-	defer stop()
-	conn := (&control{t: t, addr: addr}).dial()
+	t.Cleanup(stop)
+	return (&control{t: t, addr: addr}).dial()
+}
+
+func TestHealthPassesTheCodec(t *testing.T) {
+	state := health.NewServer()
+	conn := besides(t, func(g *grpc.Server) { healthpb.RegisterHealthServer(g, state) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-
 	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING} {
 		state.SetServingStatus("", want)
 		got, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
@@ -112,7 +121,14 @@ func TestOtherServicesPassTheCodec(t *testing.T) {
 	if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: "made.up"}); status.Code(err) != codes.NotFound {
 		t.Errorf("the health of a service that does not exist: %v", err)
 	}
+}
 
+// TestReflectionDescribesEveryService asks for the list of services, and for each as a client without its
+// description would.
+func TestReflectionDescribesEveryService(t *testing.T) {
+	conn := besides(t, func(g *grpc.Server) { reflection.Register(g) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	st, err := reflectpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +149,7 @@ func TestOtherServicesPassTheCodec(t *testing.T) {
 	for _, s := range list.GetListServicesResponse().GetService() {
 		listed[s.GetName()] = true
 	}
-	services := []string{"envoy.service.discovery.v3.AggregatedDiscoveryService", "grpc.health.v1.Health"}
+	services := []string{"envoy.service.discovery.v3.AggregatedDiscoveryService"}
 	for _, a := range apis() {
 		services = append(services, "envoy.service."+a.service)
 	}
