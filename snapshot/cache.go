@@ -75,6 +75,9 @@ func (c *Cache) Put(id string, client Client, view facts.View) Delta {
 	e.client = client
 	e.stale(u)
 	u.finish()
+	for _, job := range u.jobs {
+		c.Commit(job.Make(), &u.delta)
+	}
 	u.delta.Plans[id] = e.plan
 	return u.delta
 }

@@ -181,10 +181,20 @@ func (s *Server) refused(st *stream, req *session.Request, sent bool) {
 		s.cfg.Metrics.Nack(otherType)
 	case sent:
 		s.cfg.Metrics.Nack(t.Name)
-		s.cfg.Logger.Warn("a proxy refused what it was sent (NACK); what it accepted before stays in force there",
+		say := s.cfg.Logger.Warn
+		if now := time.Now(); now.Sub(st.warned) < warnEvery {
+			say = s.cfg.Logger.Debug
+		} else {
+			st.warned = now
+		}
+		say("a proxy refused what it was sent (NACK); what it accepted before stays in force there",
 			"proxy", st.client.ID, "type", t.Name, "error", clip(req.Error.Message))
 	}
 }
+
+// warnEvery is how often the log tells of the refusals of one stream: a client that asks again and refuses
+// again must not fill it. Metrics and status have them all.
+const warnEvery = time.Second
 
 // errEnding sends a client elsewhere.
 var errEnding = status.Error(codes.Unavailable, "the control plane is ending; connect to another")

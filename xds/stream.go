@@ -33,6 +33,8 @@ type stream struct {
 	// none is.
 	writing atomic.Int64
 
+	warned time.Time // that it refused something; the reader's
+
 	dirtyMu sync.Mutex // guards dirty and flooded, and is held for as long as it takes to note a name
 	dirty   []dirt
 	flooded bool // more changed than is noted one by one
