@@ -30,7 +30,6 @@ func (p *publisher) listingOf(sel *snapshot.Selection, due map[snapshot.Key]any)
 			p.variants[ref].listings[v] = struct{}{}
 		}
 		p.listings[sel] = v
-		p.cfg.Store.Need(v.id, sel.Needs...)
 	}
 	v.clients++
 	return v
@@ -68,7 +67,18 @@ func (p *publisher) unlist(v *listing) {
 		}
 	}
 	delete(p.listings, v.selection)
-	p.cfg.Store.Need(v.id)
+}
+
+// need counts what a listing needs while some stream has it. The caller holds the lock.
+func (p *publisher) need(l *listing) {
+	needed := len(l.streams) > 0
+	switch {
+	case needed && !l.needed:
+		p.cfg.Store.Need(l.id, l.selection.Needs...)
+	case !needed && l.needed:
+		p.cfg.Store.Need(l.id)
+	}
+	l.needed = needed
 }
 
 // sweep forgets the variants of dropped products, and those that no listing has: a product goes on being

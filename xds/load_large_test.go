@@ -154,6 +154,7 @@ func TestAClientThatComesBackWithinTheLingerCostsOneLook(t *testing.T) {
 		cl := callerOf(t, "web-1", sotw, names...)
 		leave := c.calls(cl)
 		c.synced(1, xds.StateSynced)
+		needed := c.sizes()["needs"]
 		for i := range 5 {
 			leave()
 			testenv.Eventually(t, 10*time.Second, func() error {
@@ -170,6 +171,10 @@ func TestAClientThatComesBackWithinTheLingerCostsOneLook(t *testing.T) {
 			if !reflect.DeepEqual(after, before) {
 				t.Errorf("to come back a %dth time cost %+v, want %+v", i+1, after, before)
 			}
+			if kept["needs"] != 0 {
+				t.Errorf("%d topics are needed by nobody", kept["needs"])
+			}
+			kept["needs"] = needed
 			kept["clients"]++ // the one that left is forgotten later
 			kept["streams"]++
 			kept["seats"]++

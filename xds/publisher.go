@@ -190,14 +190,16 @@ func (p *publisher) join(st *stream) {
 	tell.marks()
 }
 
-// leave ends a stream. Its client stays planned for a while, so that it finds everything as it was if
-// it comes back soon.
+// leave ends a stream, and what it needs. Its client stays planned for a while, so that it finds everything
+// as it was if it comes back soon: for as long as sources go on following what nobody needs.
 func (p *publisher) leave(st *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.clients[st.id]
 	m.stream = nil
 	delete(m.listing.streams, st)
+	p.need(m.listing)
+	p.cfg.Store.Need(st.id)
 	next := *p.root.Load()
 	next.seats, _, _ = next.seats.Delete([]byte(st.id))
 	p.root.Store(&next)
@@ -237,7 +239,6 @@ func (p *publisher) drop(id string) {
 	delete(p.clients, id)
 	delta := p.cache.Drop(id)
 	p.unlist(m.listing)
-	p.cfg.Store.Need(id)
 	p.publish(delta, nil)
 }
 
@@ -251,15 +252,17 @@ func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.
 		m := p.clients[id]
 		last := m.listing
 		m.listing = p.listingOf(plan.Selection, d.Products)
-		p.cfg.Store.Need(id, plan.Own...)
 		if m.stream != nil {
+			p.cfg.Store.Need(id, plan.Own...)
 			m.listing.streams[m.stream] = struct{}{}
+			p.need(m.listing)
 			seats.Insert([]byte(id), seat{plan, m.listing})
 			tell.replanned = append(tell.replanned, m.stream)
 		}
 		if last != nil {
 			if m.stream != nil && last != m.listing {
 				delete(last.streams, m.stream)
+				p.need(last)
 			}
 			p.unlist(last)
 		}

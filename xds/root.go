@@ -44,6 +44,7 @@ type listing struct {
 	// the publisher's, under its lock
 	clients int
 	streams map[*stream]struct{}
+	needed  bool // its needs are counted
 }
 
 func newListing(id string, sel *snapshot.Selection, variants map[snapshot.Ref]*variant) *listing {

@@ -21,7 +21,8 @@ type Watch struct {
 	State string `json:"state"`
 	// Reason says why the state is not current.
 	Reason string `json:"reason,omitempty"`
-	// Needs is how many clients need the topic; some topics are followed without.
+	// Needs is by how many it is needed, clients with the same upstreams counting as one; some topics are
+	// followed without.
 	Needs int `json:"needs"`
 	// Lingering means that nothing needs the topic any more, and that it will soon be forgotten.
 	Lingering bool `json:"lingering,omitempty"`
