@@ -1,6 +1,7 @@
 package consulwatch
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -94,7 +95,10 @@ func checkAddress(address string) error {
 		return nil
 	}
 	u, err := url.Parse("http://" + rest)
-	if err != nil || u.Host == "" || u.User != nil || scheme != "http" && scheme != "https" {
+	if strings.Contains(rest, "@") {
+		return errors.New("the address of Consul holds a user or a password, which it must not: give a token in CONSUL_HTTP_TOKEN")
+	}
+	if err != nil || u.Host == "" || scheme != "http" && scheme != "https" {
 		return fmt.Errorf("the address of Consul is %q: want HOST:PORT, a URL of http or https, or unix:///PATH", address)
 	}
 	return nil
