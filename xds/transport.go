@@ -5,7 +5,6 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
 
 	"github.com/catenary-mesh/catenary/xds/session"
 )
@@ -17,12 +16,7 @@ type call struct {
 	only *session.Type // nil on an aggregated stream
 }
 
-func (c call) peer() net.Addr {
-	if p, ok := peer.FromContext(c.ctx); ok && p.Addr != nil {
-		return p.Addr
-	}
-	return &net.TCPAddr{}
-}
+func (c call) peer() net.Addr { return addressOf(c.ctx) }
 
 // transport is a stream of either form, of the aggregated service or of one type's own.
 type transport struct {
