@@ -75,9 +75,7 @@ func (c *Cache) Put(id string, client Client, view facts.View) Delta {
 	e.client = client
 	e.stale(u)
 	u.finish()
-	for _, job := range u.jobs {
-		c.Commit(job.Make(), &u.delta)
-	}
+	c.complete(u.jobs, &u.delta)
 	u.delta.Plans[id] = e.plan
 	return u.delta
 }
@@ -98,15 +96,17 @@ func (c *Cache) Drop(id string) Delta {
 // Update remakes what was made of the facts that changed.
 func (c *Cache) Update(view facts.View, changed []facts.ID) Delta {
 	delta, jobs := c.Advance(view, changed)
-	for len(jobs) > 0 {
-		made := jobs[0].Make()
-		jobs = jobs[1:]
-		again := c.Commit(made, &delta)
-		if again != nil {
-			jobs = append(jobs, again)
+	c.complete(jobs, &delta)
+	return delta
+}
+
+// complete does jobs here and now.
+func (c *Cache) complete(jobs []*Job, d *Delta) {
+	for _, job := range jobs {
+		for job != nil {
+			job = c.Commit(job.Make(), d)
 		}
 	}
-	return delta
 }
 
 // Advance remakes what was made of the facts that changed, but for endpoint sets that there were

@@ -120,31 +120,41 @@ type batch struct {
 	large bool
 }
 
-// batches puts all jobs into one batch, but for the large ones. The caller holds the lock.
+// batches puts all jobs into one batch, the first, but for the large ones. The caller holds the lock.
 func (p *publisher) batches(jobs []*snapshot.Job) []*batch {
-	small := &batch{}
-	list := []*batch{}
+	var small []*snapshot.Job
+	var list []*batch
 	for _, j := range jobs {
-		b := small
-		if j.Large() {
-			b = &batch{large: true}
-			list = append(list, b)
+		if !j.Large() {
+			small = append(small, j)
+			continue
 		}
-		var refs []snapshot.Ref
-		for v := range p.byKey[j.Key()] {
-			refs = append(refs, v.ref)
-		}
-		b.jobs, b.refs = append(b.jobs, j), append(b.refs, refs)
+		b := p.batch([]*snapshot.Job{j})
+		b.large = true
+		list = append(list, b)
 	}
-	if len(small.jobs) > 0 {
-		list = append([]*batch{small}, list...)
+	if len(small) > 0 {
+		list = append([]*batch{p.batch(small)}, list...)
 	}
 	return list
 }
 
+// batch puts jobs into one batch. The caller holds the lock.
+func (p *publisher) batch(jobs []*snapshot.Job) *batch {
+	b := &batch{jobs: jobs}
+	for _, j := range jobs {
+		var refs []snapshot.Ref
+		for v := range p.byKey[j.Key()] {
+			refs = append(refs, v.ref)
+		}
+		b.refs = append(b.refs, refs)
+	}
+	return b
+}
+
 // make makes and encodes a batch, then publishes it. What facts changed meanwhile it makes again.
 func (p *publisher) make(b *batch) {
-	for b != nil {
+	for len(b.jobs) > 0 {
 		made := make([]snapshot.Made, 0, len(b.jobs))
 		encoded := map[snapshot.Ref]*session.Resource{}
 		for i, j := range b.jobs {
@@ -165,16 +175,7 @@ func (p *publisher) make(b *batch) {
 			}
 		}
 		tell := p.publish(delta, encoded)
-		large := b.large
-		b = nil
-		for _, next := range p.batches(again) {
-			if b == nil {
-				b = next
-				b.large = large
-				continue
-			}
-			b.jobs, b.refs = append(b.jobs, next.jobs...), append(b.refs, next.refs...)
-		}
+		b = p.batch(again)
 		p.mu.Unlock()
 		tell.marks()
 	}
