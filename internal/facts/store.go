@@ -37,6 +37,7 @@ const (
 	tableServices  = "services"
 	tableInstances = "instances"
 	tableRights    = "rights"
+	tableValues    = "values"
 
 	indexID    = "id"
 	indexTopic = "topic"
@@ -81,6 +82,7 @@ func schema() *memdb.DBSchema {
 		tableServices:  keyed(tableServices, "Topic", "Key"),
 		tableInstances: keyed(tableInstances, "Topic"),
 		tableRights:    keyed(tableRights, "Topic"),
+		tableValues:    keyed(tableValues, "Topic"),
 	}}
 }
 

@@ -24,18 +24,26 @@ const (
 	TopicProxies TopicKind = "proxies"
 	// TopicRights is whether a reader may read a service; see [Rights].
 	TopicRights TopicKind = "rights"
+	// TopicRoots is the certificate authority that the mesh trusts.
+	TopicRoots TopicKind = "roots"
+	// TopicDefaultIntention is what holds between services that no intention is about.
+	TopicDefaultIntention TopicKind = "default-intention"
+	// TopicLeaf is the certificate of a service; whoever has certificates signed follows it.
+	TopicLeaf TopicKind = "leaf"
+	// TopicGateways is the mesh gateways of a datacenter.
+	TopicGateways TopicKind = "gateways"
 )
 
 // Topic is what a source follows as one: it is read whole, becomes known whole, and is needed or not.
 // It is comparable.
 type Topic struct {
 	Kind TopicKind
-	// Datacenter is empty for TopicEntries and TopicRights.
+	// Datacenter is empty for what all datacenters have in common: entries, rights, roots, certificates.
 	Datacenter string
 	// Reader is who wants to read, for TopicRights.
 	Reader string
 	// Name is a service, in lower case because Consul ignores the case of names, or, for TopicEntries,
-	// a kind.
+	// a kind. It is empty for what is only once there.
 	Name string
 }
 

@@ -76,6 +76,7 @@ func (tx *Tx) Fail(topic Topic, reason string) {
 // Forget drops all that is known of a topic that nothing needs any more.
 func (tx *Tx) Forget(topic Topic) {
 	tx.dropRight(topic)
+	tx.dropValue(topic)
 	for _, table := range []string{tableEntries, tableServices, tableInstances} {
 		tx.must(tx.txn.DeleteAll(table, indexTopic, topic.String()))
 	}

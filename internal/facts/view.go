@@ -67,7 +67,7 @@ func (v View) Instances(topic Topic) ([]*Instance, State) {
 	if row := v.instances(topic); len(row.list) > 0 {
 		return slices.Clip(row.list), row.state()
 	}
-	if v.Service(topic.Datacenter, topic.Name) == Absent {
+	if v.unregistered(topic) {
 		return nil, Absent
 	}
 	return nil, v.missing(topic)
@@ -77,7 +77,12 @@ func (v View) Instances(topic Topic) ([]*Instance, State) {
 // [View.Instances] it does not depend on any instance.
 func (v View) Known(topic Topic) bool {
 	return v.Topic(topic).Known || v.Topic(everything).Complete ||
-		v.Service(topic.Datacenter, topic.Name) == Absent
+		v.unregistered(topic)
+}
+
+// unregistered reports whether a topic of instances is of a service that is known not to exist.
+func (v View) unregistered(topic Topic) bool {
+	return topic.Name != "" && v.Service(topic.Datacenter, topic.Name) == Absent
 }
 
 // AllEntries returns the entries of a kind in the order of their names.
