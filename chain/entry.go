@@ -13,7 +13,8 @@ type Entry interface {
 
 // Header is what all config entries have in common.
 type Header struct {
-	// Name is the service the entry is about, or "global" for proxy-defaults. Look-ups ignore case.
+	// Name is the service the entry is about, "global" for proxy-defaults, "mesh" for mesh. Look-ups
+	// ignore case.
 	Name string
 	// Meta is the user's own key-value data.
 	Meta map[string]string `json:",omitempty"`
@@ -41,6 +42,12 @@ func (*ServiceSplitter) Kind() Kind { return KindServiceSplitter }
 
 // Kind implements [Entry].
 func (*ServiceResolver) Kind() Kind { return KindServiceResolver }
+
+// Kind implements [Entry].
+func (*ServiceIntentions) Kind() Kind { return KindServiceIntentions }
+
+// Kind implements [Entry].
+func (*Mesh) Kind() Kind { return KindMesh }
 
 // Entries is where the compiler looks entries up.
 type Entries interface {

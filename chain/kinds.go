@@ -12,8 +12,17 @@ const (
 	KindServiceResolver Kind = "service-resolver"
 )
 
+// The other kinds that are read, which are about the mesh.
+const (
+	KindServiceIntentions Kind = "service-intentions"
+	KindMesh              Kind = "mesh"
+)
+
 // GlobalName is the only name a proxy-defaults entry can have.
 const GlobalName = "global"
+
+// MeshName is the name of the mesh entry, which has none in Consul.
+const MeshName = "mesh"
 
 // Kinds lists every kind a chain reads, in the order in which Consul applies them.
 func Kinds() []Kind {
@@ -23,7 +32,10 @@ func Kinds() []Kind {
 	}
 }
 
-// New returns an empty entry of the kind, or nil when the kind is not one of [Kinds].
+// AllKinds lists every kind that is read: those of [Kinds], and those about the mesh.
+func AllKinds() []Kind { return append(Kinds(), KindServiceIntentions, KindMesh) }
+
+// New returns an empty entry of the kind, or nil when the kind is not one of [AllKinds].
 func New(kind Kind) Entry {
 	switch kind {
 	case KindProxyDefaults:
@@ -36,6 +48,10 @@ func New(kind Kind) Entry {
 		return &ServiceSplitter{}
 	case KindServiceResolver:
 		return &ServiceResolver{}
+	case KindServiceIntentions:
+		return &ServiceIntentions{}
+	case KindMesh:
+		return &Mesh{}
 	}
 	return nil
 }

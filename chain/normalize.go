@@ -6,7 +6,7 @@ import (
 )
 
 // Normalize returns the entry as Consul would store it: methods in upper case, protocols in lower case,
-// weights rounded to 0.01, proxy-defaults named. The entry itself, which must not be nil, is not changed.
+// weights rounded to 0.01, intentions in the order of their precedence, proxy-defaults and mesh named. The entry itself, which must not be nil, is not changed.
 // Decoders call it before [Validate] and [Compile].
 func Normalize(e Entry) Entry {
 	switch e := e.(type) {
@@ -17,6 +17,10 @@ func Normalize(e Entry) Entry {
 	case *ServiceRouter:
 		return e.normal()
 	case *ServiceSplitter:
+		return e.normal()
+	case *ServiceIntentions:
+		return e.normal()
+	case *Mesh:
 		return e.normal()
 	}
 	return e
@@ -64,10 +68,7 @@ func (e *ServiceRouter) normal() *ServiceRouter {
 			continue
 		}
 		h := *m.HTTP
-		h.Methods = slices.Clone(h.Methods)
-		for j := range h.Methods {
-			h.Methods[j] = strings.ToUpper(h.Methods[j])
-		}
+		h.Methods = upper(h.Methods)
 		c.Routes[i].Match = &RouteMatch{HTTP: &h}
 	}
 	return &c
@@ -79,5 +80,22 @@ func (e *ServiceSplitter) normal() *ServiceSplitter {
 	for i := range c.Splits {
 		c.Splits[i].Weight = roundWeight(c.Splits[i].Weight)
 	}
+	return &c
+}
+
+func upper(list []string) []string {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i] = strings.ToUpper(list[i])
+	}
+	return list
+}
+
+func (e *Mesh) normal() *Mesh {
+	if e.Name != "" {
+		return e
+	}
+	c := *e
+	c.Name = MeshName
 	return &c
 }

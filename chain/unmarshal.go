@@ -41,7 +41,7 @@ func UnmarshalEntry(data []byte) (Entry, error) {
 	kind, _ := raw["Kind"].(string)
 	e := New(Kind(kind))
 	if e == nil {
-		return nil, fmt.Errorf("chain: Kind is %q: it must be one of %q", kind, Kinds())
+		return nil, fmt.Errorf("chain: Kind is %q: it must be one of %q", kind, AllKinds())
 	}
 	// What Consul's answer has beyond the entry.
 	for _, key := range []string{"Kind", "CreateIndex", "ModifyIndex", "Hash"} {

@@ -217,9 +217,9 @@ func TestStandardInputIsRecognised(t *testing.T) {
 	}
 }
 
-func TestKindsThatChainsDoNotUseAreIgnoredWithAWarning(t *testing.T) {
+func TestKindsThatNothingUsesAreIgnoredWithAWarning(t *testing.T) {
 	for _, kind := range []string{
-		"mesh", "service-intentions", "exported-services", "ingress-gateway", "terminating-gateway", "api-gateway",
+		"exported-services", "ingress-gateway", "terminating-gateway", "api-gateway",
 		"http-route", "tcp-route", "inline-certificate", "file-system-certificate", "jwt-provider", "sameness-group",
 		"control-plane-request-limit", "bound-api-gateway",
 	} {
@@ -249,7 +249,7 @@ func TestConsulItselfMayKnowMore(t *testing.T) {
 	if got := e.(*chain.ProxyDefaults).Config["l"]; !reflect.DeepEqual(got, []any{map[string]any{"x": int64(1)}}) {
 		t.Errorf("a list of one that Consul kept became %v", got)
 	}
-	for _, bad := range []string{``, `null`, `7`, `[]`, `{}`, `{"Kind": "mesh"}`, `{"Kind": 3}`, `{"Kind": "service-router"} {}`, `{"Name": `} {
+	for _, bad := range []string{``, `null`, `7`, `[]`, `{}`, `{"Kind": "http-route"}`, `{"Kind": 3}`, `{"Kind": "service-router"} {}`, `{"Name": `} {
 		if e, problems := entry.DecodeJSON([]byte(bad)); e != nil || len(problems) == 0 {
 			t.Errorf("%s: %v, %v", bad, e, problems)
 		}

@@ -179,7 +179,7 @@ func (s *sink) entry(line int, o *object) (chain.Entry, *decoder) {
 		return nil, nil
 	default:
 		s.add("error", CodeKind, line, kind+"/"+label, "Kind", fmt.Sprintf(
-			"unknown kind %q: want one of %v", kind, chain.Kinds()))
+			"unknown kind %q: want one of %v", kind, chain.AllKinds()))
 		return nil, nil
 	}
 	d := &decoder{sink: s, entry: kind + "/" + label, lines: map[string]int{}}
@@ -205,9 +205,9 @@ func (d *decoder) body(o *object) *object {
 	return out
 }
 
-// otherKinds are those that Consul has and chains do not use.
+// otherKinds are those that Consul has and nothing here uses.
 var otherKinds = map[string]bool{
-	"mesh": true, "service-intentions": true, "exported-services": true, "ingress-gateway": true,
+	"exported-services": true, "ingress-gateway": true,
 	"terminating-gateway": true, "api-gateway": true, "bound-api-gateway": true, "http-route": true,
 	"tcp-route": true, "inline-certificate": true, "file-system-certificate": true,
 	"jwt-provider": true, "sameness-group": true, "control-plane-request-limit": true,
