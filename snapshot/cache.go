@@ -5,15 +5,15 @@ import (
 )
 
 // Cache holds what clients have, each thing made once for everyone who has it, and knows which facts
-// each was made of: chains, the plans of upstreams made of them, the plans of clients put together of
+// each was made of: chains, the parts of plans made of them, the plans of clients put together of
 // those, and products. It is for one goroutine; what it returns is immutable.
 type Cache struct {
 	cfg        Config
 	view       facts.View
 	chains     map[ChainKey]*chainEntry
-	upstreams  map[UpstreamKey]*upstreamEntry
-	lists      map[string]*listEntry      // by their upstreams
-	selections map[string]*selectionEntry // by the plans of their upstreams
+	parts      map[PartKey]*partEntry
+	lists      map[string]*listEntry      // by their parts
+	selections map[string]*selectionEntry // by the plans of their parts
 	products   map[Key]*productEntry
 	clients    map[string]*clientEntry
 	facts      map[facts.ID]*fact
@@ -29,11 +29,11 @@ type reader interface {
 
 // Counts counts what was done since the start.
 type Counts struct {
-	// Plans counts how often it was found out which upstreams a client has, Upstreams how often one
+	// Plans counts how often it was found out which parts the plan of a client has, Parts how often one
 	// was planned.
-	Plans, Upstreams int
-	Chains           int
-	Products         map[string]int
+	Plans, Parts int
+	Chains       int
+	Products     map[string]int
 }
 
 // Delta is what an update changed.
@@ -52,7 +52,7 @@ func NewCache(cfg Config) *Cache {
 	return &Cache{
 		cfg:        cfg,
 		chains:     map[ChainKey]*chainEntry{},
-		upstreams:  map[UpstreamKey]*upstreamEntry{},
+		parts:      map[PartKey]*partEntry{},
 		lists:      map[string]*listEntry{},
 		selections: map[string]*selectionEntry{},
 		products:   map[Key]*productEntry{},
@@ -133,30 +133,30 @@ type update struct {
 	jobs  []*Job
 
 	// What is to be made again, each kind after those before it.
-	staleChains    map[*chainEntry]struct{}
-	staleUpstreams map[*upstreamEntry]struct{}
-	staleClients   map[*clientEntry]struct{}
-	loose          map[*clientEntry]struct{} // whose plan is to be put together again
-	staleProducts  map[*productEntry]struct{}
+	staleChains   map[*chainEntry]struct{}
+	staleParts    map[*partEntry]struct{}
+	staleClients  map[*clientEntry]struct{}
+	loose         map[*clientEntry]struct{} // whose plan is to be put together again
+	staleProducts map[*productEntry]struct{}
 
 	// What lost a user, and goes if it has none left.
-	unusedProducts  map[*productEntry]struct{}
-	unusedUpstreams map[*upstreamEntry]struct{}
-	unusedChains    map[*chainEntry]struct{}
+	unusedProducts map[*productEntry]struct{}
+	unusedParts    map[*partEntry]struct{}
+	unusedChains   map[*chainEntry]struct{}
 }
 
 func (c *Cache) begin() *update {
 	return &update{
-		Cache:           c,
-		delta:           Delta{Plans: map[string]*Plan{}, Products: map[Key]any{}},
-		staleChains:     map[*chainEntry]struct{}{},
-		staleUpstreams:  map[*upstreamEntry]struct{}{},
-		staleClients:    map[*clientEntry]struct{}{},
-		loose:           map[*clientEntry]struct{}{},
-		staleProducts:   map[*productEntry]struct{}{},
-		unusedProducts:  map[*productEntry]struct{}{},
-		unusedUpstreams: map[*upstreamEntry]struct{}{},
-		unusedChains:    map[*chainEntry]struct{}{},
+		Cache:          c,
+		delta:          Delta{Plans: map[string]*Plan{}, Products: map[Key]any{}},
+		staleChains:    map[*chainEntry]struct{}{},
+		staleParts:     map[*partEntry]struct{}{},
+		staleClients:   map[*clientEntry]struct{}{},
+		loose:          map[*clientEntry]struct{}{},
+		staleProducts:  map[*productEntry]struct{}{},
+		unusedProducts: map[*productEntry]struct{}{},
+		unusedParts:    map[*partEntry]struct{}{},
+		unusedChains:   map[*chainEntry]struct{}{},
 	}
 }
 
@@ -166,8 +166,8 @@ func (u *update) finish() {
 	for e := range u.staleChains {
 		u.remakeChain(e)
 	}
-	for e := range u.staleUpstreams {
-		u.remakeUpstream(e)
+	for e := range u.staleParts {
+		u.remakePart(e)
 	}
 	for e := range u.staleClients {
 		u.replan(e)
@@ -179,7 +179,7 @@ func (u *update) finish() {
 	for e := range u.staleProducts {
 		u.remake(e)
 	}
-	u.sweepUpstreams()
+	u.sweepParts()
 	u.sweepChains()
 }
 

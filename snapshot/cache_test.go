@@ -173,10 +173,10 @@ func TestALateDatacenterDelaysOnlyItsOwnUpstream(t *testing.T) {
 	if plan.Hold != "" || plan.Complete() {
 		t.Fatalf("hold=%q complete=%v, want a plan that is served in part", plan.Hold, plan.Complete())
 	}
-	if got := plan.Upstreams[1].Pending; !strings.Contains(got, "no path to datacenter") {
+	if got := plan.Parts[1].Pending; !strings.Contains(got, "no path to datacenter") {
 		t.Errorf("the pending upstream gives the reason %q", got)
 	}
-	if len(plan.Upstreams[0].Resources) == 0 {
+	if len(plan.Parts[0].Resources) == 0 {
 		t.Error("the other upstream has no resources")
 	}
 }
@@ -199,12 +199,12 @@ func TestABrokenEntryKeepsTheLastGoodChain(t *testing.T) {
 	if strings.Join(names(plan), ";") != strings.Join(before, ";") || len(d.Products) != 0 {
 		t.Errorf("a broken entry changed what is served: %q, %d products", names(plan), len(d.Products))
 	}
-	if len(plan.Upstreams[0].Problems) == 0 {
+	if len(plan.Parts[0].Problems) == 0 {
 		t.Error("the problem does not show in the plan")
 	}
 	f.entries(chain.KindServiceSplitter)
 	f.update()
-	if len(f.cache.Plan("p1").Upstreams[0].Problems) != 0 {
+	if len(f.cache.Plan("p1").Parts[0].Problems) != 0 {
 		t.Error("the problem stays after the entry is mended")
 	}
 }
@@ -308,7 +308,7 @@ func TestFailoverLeavesOutWhatIsNotKnownYet(t *testing.T) {
 		Failover:       map[string]chain.Failover{"*": {Datacenters: []string{"dc2"}}},
 	})
 	plan := f.put(client("p1", "api")).Plans["p1"]
-	u := plan.Upstreams[0]
+	u := plan.Parts[0]
 	if u.Pending != "" || len(u.Missing) != 1 {
 		t.Fatalf("pending %q, missing %q", u.Pending, u.Missing)
 	}
@@ -317,7 +317,7 @@ func TestFailoverLeavesOutWhatIsNotKnownYet(t *testing.T) {
 		tx.Instances(facts.Health("dc2", "api"), []*facts.Instance{instance("api", "api-far", 8003, facts.StatusPassing)}, confirmed)
 	})
 	plan = f.update().Plans["p1"]
-	if u := plan.Upstreams[0]; len(u.Missing) != 0 || !strings.Contains(strings.Join(names(plan), ";"), "endpoints api.default.dc2") {
+	if u := plan.Parts[0]; len(u.Missing) != 0 || !strings.Contains(strings.Join(names(plan), ";"), "endpoints api.default.dc2") {
 		t.Errorf("missing %q, resources %q", u.Missing, names(plan))
 	}
 }
@@ -346,7 +346,7 @@ func TestAnUpstreamThatIsNotSupportedIsNamedAndHoldsNothingUp(t *testing.T) {
 		facts.Upstream{DestinationName: "api", LocalBindPort: 9191},
 		facts.Upstream{DestinationName: "*", CentrallyConfigured: true}))
 	plan := f.put(snapshot.Client{ID: "p", Service: "web"}).Plans["p"]
-	if !plan.Complete() || len(plan.Upstreams) != 2 || len(plan.Upstreams[0].Missing) != 1 || len(plan.Upstreams[1].Resources) == 0 {
+	if !plan.Complete() || len(plan.Parts) != 2 || len(plan.Parts[0].Missing) != 1 || len(plan.Parts[1].Resources) == 0 {
 		t.Errorf("%+v", plan)
 	}
 }
@@ -354,7 +354,7 @@ func TestAnUpstreamThatIsNotSupportedIsNamedAndHoldsNothingUp(t *testing.T) {
 func TestAnUpstreamNobodyKnowsIsNoted(t *testing.T) {
 	f := loaded(t, snapshot.Config{}, "api")
 	plan := f.put(client("p1", "apy")).Plans["p1"]
-	if u := plan.Upstreams[0]; !plan.Complete() || len(u.Notes) != 1 || !strings.Contains(u.Notes[0], `"apy"`) {
+	if u := plan.Parts[0]; !plan.Complete() || len(u.Notes) != 1 || !strings.Contains(u.Notes[0], `"apy"`) {
 		t.Errorf("%+v", plan)
 	}
 }

@@ -17,6 +17,9 @@ type Client struct {
 	// Reader is under which name the client's rights to read services are facts; empty when it may
 	// read everything.
 	Reader string
+	// Proved clients have proved to be the service that they speak for, so that they may have its
+	// certificate.
+	Proved bool
 	// Declared clients bring their upstreams themselves; others are looked up among the
 	// registrations.
 	Declared  bool

@@ -7,7 +7,7 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
-// clientEntry is a client in the cache: which upstreams it has, and the plan put together of theirs.
+// clientEntry is a client in the cache: which parts its plan has, and the plan put together of them.
 type clientEntry struct {
 	id     string
 	client Client
@@ -24,11 +24,11 @@ type clientEntry struct {
 
 func (e *clientEntry) stale(u *update) { u.staleClients[e] = struct{}{} }
 
-// listEntry is a list of upstreams that some clients have, in the cache.
+// listEntry is a list of parts that some clients have, in the cache.
 type listEntry struct {
-	key       string
-	upstreams []*upstreamEntry
-	clients   map[*clientEntry]struct{}
+	key     string
+	parts   []*partEntry
+	clients map[*clientEntry]struct{}
 }
 
 // selectionEntry is a selection in the cache.
@@ -47,11 +47,11 @@ func newClient(id string) *clientEntry {
 	}
 }
 
-// replan finds out which upstreams a client has.
+// replan finds out which parts the plan of a client has.
 func (u *update) replan(e *clientEntry) {
 	r := u.view.Read()
 	s := &selector{cfg: u.cfg, r: r}
-	keys := s.upstreams(e.client)
+	keys := s.parts(e.client)
 	u.counts.Plans++
 	e.reads = u.reread(e, e.reads, r.Reads())
 	e.kind, e.hold, e.unregistered, e.own = s.kind, s.hold, s.unregistered, s.needs
@@ -61,21 +61,21 @@ func (u *update) replan(e *clientEntry) {
 	u.loose[e] = struct{}{}
 }
 
-// listOf returns the list of the upstreams.
-func (u *update) listOf(keys []UpstreamKey) *listEntry {
-	upstreams := make([]*upstreamEntry, 0, len(keys))
+// listOf returns the list of the parts.
+func (u *update) listOf(keys []PartKey) *listEntry {
+	parts := make([]*partEntry, 0, len(keys))
 	name := make([]byte, 0, 4*len(keys))
 	for _, key := range keys {
-		up := u.upstream(key)
-		upstreams = append(upstreams, up)
-		name = append(strconv.AppendUint(name, up.id, 36), ' ')
+		part := u.part(key)
+		parts = append(parts, part)
+		name = append(strconv.AppendUint(name, part.id, 36), ' ')
 	}
 	l, ok := u.lists[string(name)]
 	if !ok {
-		l = &listEntry{key: string(name), upstreams: upstreams, clients: map[*clientEntry]struct{}{}}
+		l = &listEntry{key: string(name), parts: parts, clients: map[*clientEntry]struct{}{}}
 		u.lists[l.key] = l
-		for _, up := range upstreams {
-			up.lists[l] = struct{}{}
+		for _, part := range parts {
+			part.lists[l] = struct{}{}
 		}
 	}
 	return l
@@ -88,8 +88,8 @@ func (u *update) compose(e *clientEntry) {
 	next.Selection = selection.Selection
 	switch {
 	case next.Hold == "" && next.Unregistered == "":
-		next.Hold = holdReason(next.Upstreams)
-	case anyServed(next.Upstreams):
+		next.Hold = holdReason(next.Parts)
+	case anyServed(next.Parts):
 		next.Hold = "" // what it has may go on changing
 	}
 	if selection != e.selection {
@@ -107,21 +107,21 @@ func samePlan(a, b *Plan) bool {
 	return a.Selection == b.Selection && a.Kind == b.Kind && a.Hold == b.Hold && a.Unregistered == b.Unregistered
 }
 
-// selectionOf returns what a client gets. Clients with the same upstreams get the same, unless one had
-// something before of an upstream that is not known well enough now.
+// selectionOf returns what a client gets. Clients with the same parts get the same, unless one had
+// something before of a part that is not known well enough now.
 func (u *update) selectionOf(e *clientEntry) *selectionEntry {
-	key := make([]byte, 0, 8*len(e.list.upstreams))
+	key := make([]byte, 0, 8*len(e.list.parts))
 	lacking := false
-	for _, up := range e.list.upstreams {
+	for _, up := range e.list.parts {
 		key = append(strconv.AppendUint(key, up.version, 36), ' ')
-		lacking = lacking || up.plan.lacking()
+		lacking = lacking || up.part.lacking()
 	}
-	var had map[upstreamID]*UpstreamPlan
+	var had map[partID]*Part
 	shared := true
 	if lacking {
 		had = e.plan.served()
-		for _, up := range e.list.upstreams {
-			shared = shared && !(up.plan.lacking() && had[up.plan.id()] != nil)
+		for _, up := range e.list.parts {
+			shared = shared && !(up.part.lacking() && had[up.part.id()] != nil)
 		}
 	}
 	if known, ok := u.selections[string(key)]; ok && shared {
@@ -137,15 +137,15 @@ func (u *update) selectionOf(e *clientEntry) *selectionEntry {
 	return next
 }
 
-// upstreamID tells the upstreams of a client apart.
-type upstreamID struct{ name, bind string }
+// partID tells the parts of a plan apart.
+type partID struct{ name, bind string }
 
-func (u *UpstreamPlan) id() upstreamID { return upstreamID{u.Name, u.Bind} }
+func (p *Part) id() partID { return partID{p.Name, p.Bind} }
 
-// served are the upstreams of which a client has something.
-func (p *Plan) served() map[upstreamID]*UpstreamPlan {
-	had := map[upstreamID]*UpstreamPlan{}
-	for _, u := range p.Upstreams {
+// served are the parts of which a client has something.
+func (p *Plan) served() map[partID]*Part {
+	had := map[partID]*Part{}
+	for _, u := range p.Parts {
 		if len(u.Resources) > 0 {
 			had[u.id()] = u
 		}
@@ -153,19 +153,19 @@ func (p *Plan) served() map[upstreamID]*UpstreamPlan {
 	return had
 }
 
-// compose makes the selection of a list for a client that had something of some upstreams. It leaves the
+// compose makes the selection of a list for a client that had something of some parts. It leaves the
 // client what it had of those that are not known well enough now, and goes on following that.
-func (l *listEntry) compose(had map[upstreamID]*UpstreamPlan) *Selection {
+func (l *listEntry) compose(had map[partID]*Part) *Selection {
 	s := &Selection{}
 	var needs [][]facts.Topic
-	for _, up := range l.upstreams {
-		own := up.plan
+	for _, up := range l.parts {
+		own := up.part
 		if before := had[own.id()]; before != nil && own.lacking() {
 			kept := *own
 			keepLastGood(&kept, before)
 			own = &kept
 		}
-		s.Upstreams = append(s.Upstreams, own)
+		s.Parts = append(s.Parts, own)
 		needs = append(needs, own.needs)
 	}
 	s.Needs = union(needs...)
@@ -173,8 +173,8 @@ func (l *listEntry) compose(had map[upstreamID]*UpstreamPlan) *Selection {
 	return s
 }
 
-func anyServed(upstreams []*UpstreamPlan) bool {
-	for _, u := range upstreams {
+func anyServed(parts []*Part) bool {
+	for _, u := range parts {
 		if len(u.Resources) > 0 {
 			return true
 		}

@@ -37,8 +37,8 @@ func (s EndpointSet) Equal(other EndpointSet) bool {
 // maxSkipped is how many instances of a set are told of that are left out.
 const maxSkipped = 10
 
-// make selects and judges the instances of the topic.
-func (k EndpointSetKey) make(r *facts.Reader) EndpointSet {
+// endpoints selects and judges the instances of the topic.
+func (k EndpointSetKey) endpoints(r *facts.Reader) EndpointSet {
 	instances, _ := r.Instances(k.Topic)
 	if k.Filter != "" {
 		keep, err := filter(k.Filter)

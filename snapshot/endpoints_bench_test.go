@@ -56,7 +56,7 @@ func BenchmarkEndpoints(b *testing.B) {
 			b.Run(fmt.Sprintf("make/%s/%d", name, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if set := key.make(store.View().Read()); len(set.Endpoints) < n/2 {
+					if set := key.endpoints(store.View().Read()); len(set.Endpoints) < n/2 {
 						b.Fatal(len(set.Endpoints))
 					}
 				}

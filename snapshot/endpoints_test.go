@@ -20,7 +20,7 @@ func setOf(key EndpointSetKey, list ...*facts.Instance) EndpointSet {
 		in.Service.ID = fmt.Sprintf("api-%d", i)
 	}
 	store.Commit(func(tx *facts.Tx) { tx.Instances(key.Topic, list, facts.Reading{Confirmed: true}) })
-	return key.make(store.View().Read())
+	return key.endpoints(store.View().Read())
 }
 
 func at(address string, port int, edit ...func(*facts.Instance)) *facts.Instance {
@@ -155,7 +155,7 @@ func TestMakingASetTakesNoAllocationForEachInstance(t *testing.T) {
 				}
 			})
 		}
-		if n := testing.AllocsPerRun(10, func() { key.make(store.View().Read()) }) - parse; n > 50 {
+		if n := testing.AllocsPerRun(10, func() { key.endpoints(store.View().Read()) }) - parse; n > 50 {
 			t.Errorf("%s of 1000 instances: %.0f allocations", name, n)
 		}
 	}

@@ -22,6 +22,7 @@ const (
 	ProductCluster   = "cluster"
 	ProductRoutes    = "routes"
 	ProductListener  = "listener"
+	ProductSecret    = "secret"
 )
 
 // ChainKey is a compiled chain.

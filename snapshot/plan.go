@@ -26,7 +26,7 @@ type Ref struct {
 	Key  Key
 }
 
-// Plan is the list of products a client gets, per upstream. It names products and never depends on
+// Plan is the list of products a client gets, in parts. It names products and never depends on
 // an instance, so that a health flip changes no plan. It does not change.
 type Plan struct {
 	Kind Kind
@@ -41,25 +41,25 @@ type Plan struct {
 
 // Selection is what a plan is for. Clients that get the same share one. It does not change.
 type Selection struct {
-	Upstreams []*UpstreamPlan
-	// Needs are the topics that must be followed for the upstreams, in order.
+	Parts []*Part
+	// Needs are the topics that must be followed for the parts, in order.
 	Needs []facts.Topic
 
 	resources []Ref
-	pending   bool // some upstream is
+	pending   bool // some part is
 }
 
-// UpstreamPlan is the part of a plan that one upstream makes up. Plans share it.
-type UpstreamPlan struct {
-	// Name is the upstream's Envoy ID.
+// Part is what one upstream, or the service behind a sidecar, makes up of a plan. Plans share it.
+type Part struct {
+	// Name is the upstream's Envoy ID, or what a sidecar does for its own service.
 	Name string
-	// Bind is the address that the client's proxy listens at for it; with Name it tells the upstreams
-	// of a client apart.
+	// Bind is the address that the client's proxy listens at for it; with Name it tells the parts of a
+	// plan apart.
 	Bind string
-	// Pending says why the upstream cannot be served as it should be; Resources is then what was
+	// Pending says why the part cannot be served as it should be; Resources is then what was
 	// last good, if anything.
 	Pending string
-	// Missing says what is left out, of an upstream that is served all the same or of one that is not
+	// Missing says what is left out, of a part that is served all the same or of one that is not
 	// supported: it is no reason to wait.
 	Missing []string
 	// Notes say what is likely a mistake although nothing is wrong: a service nobody knows.
@@ -78,14 +78,14 @@ func (p *Plan) Topics() []facts.Topic { return union(p.Own, p.Needs) }
 // holds beyond the plan must not be taken away.
 func (p *Plan) Complete() bool { return p.Hold == "" && p.Unregistered == "" && !p.pending }
 
-// Resources returns each resource once. Where two upstreams name a resource differently,
+// Resources returns each resource once. Where two parts name a resource differently,
 // the one listed first has it.
 func (s *Selection) Resources() []Ref { return s.resources }
 
 func (s *Selection) collect() {
 	type id struct{ product, name string }
 	seen := map[id]bool{}
-	for _, u := range s.Upstreams {
+	for _, u := range s.Parts {
 		s.pending = s.pending || u.Pending != ""
 		for _, ref := range u.Resources {
 			if k := (id{ref.Key.Product(), ref.Name}); !seen[k] {
@@ -113,19 +113,19 @@ func union(lists ...[]facts.Topic) []facts.Topic {
 	})
 }
 
-// holdReason is why nothing can be said yet: every upstream is pending without a last good one.
+// holdReason is why nothing can be said yet: every part is pending without a last good one.
 // Saying nothing leaves a new proxy waiting, where an empty answer would start it empty.
-func holdReason(upstreams []*UpstreamPlan) string {
-	for _, u := range upstreams {
-		if !u.lacking() {
+func holdReason(parts []*Part) string {
+	for _, p := range parts {
+		if !p.lacking() {
 			return ""
 		}
 	}
-	if len(upstreams) == 0 {
+	if len(parts) == 0 {
 		return ""
 	}
-	return upstreams[0].Pending
+	return parts[0].Pending
 }
 
-// lacking reports whether an upstream is not known well enough to be served and has no last good.
-func (u *UpstreamPlan) lacking() bool { return u.Pending != "" && len(u.Resources) == 0 }
+// lacking reports whether a part is not known well enough to be served and has no last good.
+func (u *Part) lacking() bool { return u.Pending != "" && len(u.Resources) == 0 }

@@ -20,6 +20,12 @@ type productEntry struct {
 
 func (e *productEntry) stale(u *update) { u.staleProducts[e] = struct{}{} }
 
+// maker is a key whose product is made of facts at once, without a job.
+type maker interface {
+	// make returns the product; known is false while the facts do not suffice.
+	make(r *facts.Reader) (product any, known bool)
+}
+
 // chainOf returns the chain that a product is made of.
 func chainOf(key Key) (ChainKey, bool) {
 	switch k := key.(type) {
@@ -38,7 +44,15 @@ func (u *update) remake(e *productEntry) {
 		return
 	}
 	var value any = e.key
-	if ck, ok := chainOf(e.key); ok {
+	if m, ok := e.key.(maker); ok {
+		r := u.view.Read()
+		made, known := m.make(r)
+		e.reads = u.reread(e, e.reads, r.Reads())
+		if !known {
+			return // what there was before stays
+		}
+		value = made
+	} else if ck, ok := chainOf(e.key); ok {
 		next := u.chain(ck)
 		u.useChain(e, e.chain, next)
 		e.chain = next
@@ -101,7 +115,7 @@ func (m Made) Value() (EndpointSet, bool) { return m.value, !m.same }
 // Make makes the endpoint set. It is safe to call beside anything else.
 func (j *Job) Make() Made {
 	r := j.view.Read()
-	m := Made{entry: j.entry, value: j.key.make(r)}
+	m := Made{entry: j.entry, value: j.key.endpoints(r)}
 	known := r.Known(j.key.Topic) // what is not known stays as it is
 	m.same = !known || j.had && m.value.Equal(j.last)
 	m.reads = r.Reads()

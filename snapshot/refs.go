@@ -66,7 +66,7 @@ func (u *update) release(e *selectionEntry) {
 	}
 }
 
-// use replaces the list of upstreams of a client.
+// use replaces the list of parts of a client.
 func (u *update) use(e *clientEntry, next *listEntry) {
 	if next == e.list {
 		return
@@ -84,9 +84,9 @@ func (u *update) unuse(e *clientEntry) {
 		return
 	}
 	delete(u.lists, l.key)
-	for _, up := range l.upstreams {
+	for _, up := range l.parts {
 		delete(up.lists, l)
-		u.unusedUpstreams[up] = struct{}{}
+		u.unusedParts[up] = struct{}{}
 	}
 }
 
@@ -117,14 +117,14 @@ func (u *update) sweepProducts() {
 	}
 }
 
-func (u *update) sweepUpstreams() {
-	for e := range u.unusedUpstreams {
+func (u *update) sweepParts() {
+	for e := range u.unusedParts {
 		if len(e.lists) > 0 {
 			continue
 		}
 		u.reread(e, e.reads, nil)
 		u.useChain(e, e.chain, nil)
-		delete(u.upstreams, e.key)
+		delete(u.parts, e.key)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
-// selector finds out which upstreams a client has.
+// selector finds out which parts the plan of a client has.
 type selector struct {
 	cfg  Config
 	r    *facts.Reader
@@ -18,19 +18,34 @@ type selector struct {
 	needs              []facts.Topic
 }
 
-// upstreams lists the upstreams of a client, with what central configuration says of each.
-func (s *selector) upstreams(c Client) []UpstreamKey {
-	list := c.Upstreams
-	s.kind = Plain
-	if !c.Declared {
-		s.kind = Mesh
-		list = s.registered(c)
+// parts lists the parts of a client's plan.
+func (s *selector) parts(c Client) []PartKey {
+	if c.Declared {
+		s.kind = Plain
+		return s.upstreams(c, c.Upstreams)
 	}
-	keys := make([]UpstreamKey, 0, len(list))
+	s.kind = Mesh
+	in := s.registered(c)
+	if in == nil {
+		return nil
+	}
+	if s.cfg.PlaintextMesh {
+		return s.upstreams(c, fromProxy(in.Service.Proxy))
+	}
+	if !s.identified(c, in.Service.Proxy.DestinationServiceName) {
+		return nil
+	}
+	keys := []PartKey{IdentityKey{Service: in.Service.Proxy.DestinationServiceName}}
+	return append(keys, s.upstreams(c, fromProxy(in.Service.Proxy))...)
+}
+
+// upstreams lists the parts that upstreams make up, with what central configuration says of each.
+func (s *selector) upstreams(c Client, list []Upstream) []PartKey {
+	keys := make([]PartKey, 0, len(list))
 	bound := map[string]string{}
 	central := centralConfig(s.r, c.Service)
 	for _, u := range list {
-		key := UpstreamKey{Kind: s.kind, Reader: c.Reader, Upstream: u}
+		key := UpstreamKey{Kind: s.kind, Secure: s.kind == Mesh && !s.cfg.PlaintextMesh, Reader: c.Reader, Upstream: u}
 		if u.unsupported == "" {
 			key.Upstream.Config = u.Config.or(central.of(u.Service))
 			bind := u.bind()
@@ -43,8 +58,8 @@ func (s *selector) upstreams(c Client) []UpstreamKey {
 	return keys
 }
 
-// registered finds the upstreams of a client by its registration.
-func (s *selector) registered(c Client) []Upstream {
+// registered finds the registration of a client.
+func (s *selector) registered(c Client) *facts.Instance {
 	if c.Service == "" {
 		s.unregistered = "the node names neither upstreams (metadata.catenary) nor the service whose sidecar it is (node.cluster)"
 		return nil
@@ -54,11 +69,8 @@ func (s *selector) registered(c Client) []Upstream {
 	rows, _ := s.r.Instances(topic)
 	in, reason := match(c, rows)
 	switch {
-	case in != nil && !s.cfg.PlaintextMesh:
-		s.hold = "a mesh sidecar is served once it can be given its identity; " +
-			"for measuring, serve --experimental-plaintext-mesh gives it plaintext"
 	case in != nil:
-		return fromProxy(in.Service.Proxy)
+		return in
 	case !s.r.Known(topic) || len(rows) > 0 && !s.r.Topic(topic).Complete:
 		s.hold = s.r.Why(facts.ID{Topic: topic})
 	default:

@@ -21,17 +21,17 @@ func ClusterName(c *chain.Chain, t *chain.Target) string {
 // targets plans the clusters and endpoint sets of one chain.
 type targets struct {
 	*planner
-	key    ChainKey
-	config UpstreamConfig
-	out    *UpstreamPlan
-	barred bool // the client must not read a target, or that is not known
+	upstream UpstreamKey
+	key      ChainKey
+	out      *Part
+	barred   bool // the client must not read a target, or that is not known
 }
 
 // plan adds what a chain needs. Nothing is served of a chain with a target that the client must not read.
 // All that is not known is needed at once: one after the other would take a round to the source for each.
 func (t *targets) plan(c *chain.Chain) {
 	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
-		t.barred = !t.mayRead(c.Targets[id].Service, t.out) || t.barred
+		t.barred = !t.mayRead(t.upstream.Reader, c.Targets[id].Service, t.out) || t.barred
 	}
 	if t.barred {
 		if len(t.out.Missing) > 0 {
@@ -86,7 +86,7 @@ func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target
 		Name: name, Endpoints: target.Name,
 		ConnectTimeout: target.ConnectTimeout, Protocol: c.Protocol,
 		LoadBalancer: loadBalancer(node),
-		Limits:       t.config.Limits, Outlier: t.config.Outlier,
+		Limits:       t.upstream.Upstream.Config.Limits, Outlier: t.upstream.Upstream.Config.Outlier,
 		Child: name != ClusterName(c, target),
 	})
 	t.add(target.Name, EndpointSetKey{
@@ -108,7 +108,7 @@ func (t *targets) add(name string, key Key) {
 }
 
 func (t *targets) topic(target *chain.Target) facts.Topic {
-	if t.kind == Mesh {
+	if t.upstream.Kind == Mesh {
 		return facts.Connect(target.Datacenter, target.Service)
 	}
 	return facts.Health(target.Datacenter, target.Service)

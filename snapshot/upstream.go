@@ -3,7 +3,6 @@ package snapshot
 import (
 	"fmt"
 	"net"
-	"reflect"
 	"strconv"
 	"time"
 
@@ -11,10 +10,11 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
-// UpstreamKey names the plan of an upstream by everything that goes into it, beside the facts. It is
-// planned once for all clients that have it.
+// UpstreamKey is the part of a plan that an upstream makes up.
 type UpstreamKey struct {
 	Kind Kind
+	// Secure clients dial mesh targets with their identity: without it they would get plaintext.
+	Secure bool
 	// Reader is whose rights count.
 	Reader string
 	// Upstream is what the client wants, with what central configuration says of it.
@@ -23,81 +23,10 @@ type UpstreamKey struct {
 	Taken string
 }
 
-// upstreamEntry is the plan of an upstream in the cache.
-type upstreamEntry struct {
-	key   UpstreamKey
-	id    uint64
-	plan  *UpstreamPlan
-	reads []*fact
-	chain *chainEntry
-	lists map[*listEntry]struct{} // it is on
-
-	version uint64 // another one whenever the plan is
-}
-
-func (e *upstreamEntry) stale(u *update) { u.staleUpstreams[e] = struct{}{} }
-
-// upstream returns the plan of an upstream, made now if it was not yet.
-func (u *update) upstream(key UpstreamKey) *upstreamEntry {
-	e, ok := u.upstreams[key]
-	if !ok {
-		u.lastID++
-		e = &upstreamEntry{key: key, id: u.lastID, lists: map[*listEntry]struct{}{}}
-		u.upstreams[key] = e
-		u.remakeUpstream(e)
-	}
-	return e
-}
-
-func (u *update) remakeUpstream(e *upstreamEntry) {
-	r := u.view.Read()
-	var used *chainEntry
-	p := &planner{cfg: u.cfg, r: r, kind: e.key.Kind, reader: e.key.Reader, chains: func(key ChainKey) ChainState {
-		used = u.chain(key)
-		return used.state
-	}}
-	plan := p.upstream(e.key)
-	u.counts.Upstreams++
-	e.reads = u.reread(e, e.reads, r.Reads())
-	u.useChain(e, e.chain, used)
-	e.chain = used
-	if e.plan != nil {
-		keepLastGood(plan, e.plan)
-		if reflect.DeepEqual(plan, e.plan) {
-			return
-		}
-	}
-	u.lastID++
-	e.plan, e.version = plan, u.lastID
-	for list := range e.lists {
-		for client := range list.clients {
-			u.loose[client] = struct{}{}
-		}
-	}
-}
-
-// keepLastGood leaves in a plan of an upstream that is not known well enough now what it had before,
-// and goes on following that.
-func keepLastGood(plan, last *UpstreamPlan) {
-	if plan.Pending != "" && len(last.Resources) > 0 {
-		plan.Resources = last.Resources
-		plan.needs = union(plan.needs, last.needs)
-	}
-}
-
-// planner makes one plan of an upstream.
-type planner struct {
-	cfg    Config
-	r      *facts.Reader
-	kind   Kind
-	reader string
-	chains func(ChainKey) ChainState
-}
-
-// upstream plans the listener, routes, clusters and endpoint sets of one upstream.
-func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
+// plan plans the listener, routes, clusters and endpoint sets of one upstream.
+func (k UpstreamKey) plan(p *planner) *Part {
 	u := k.Upstream
-	out := &UpstreamPlan{Name: u.EnvoyID(), Bind: u.bind()}
+	out := &Part{Name: u.EnvoyID(), Bind: u.bind()}
 	switch {
 	case u.unsupported != "":
 		out.Missing = []string{u.unsupported}
@@ -106,7 +35,7 @@ func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
 		out.Missing = []string{fmt.Sprintf("%s is already the address of upstream %s: give it another port", out.Bind, k.Taken)}
 		return out
 	}
-	if !p.mayRead(u.Service, out) {
+	if !p.mayRead(k.Reader, u.Service, out) {
 		return out
 	}
 	key := ChainKey{
@@ -125,7 +54,7 @@ func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
 	if out.Pending != "" {
 		return out
 	}
-	t := &targets{planner: p, key: key, config: u.Config, out: out}
+	t := &targets{planner: p, upstream: k, key: key, out: out}
 	if state.Chain != nil {
 		t.plan(state.Chain)
 	}
@@ -140,13 +69,13 @@ func (p *planner) upstream(k UpstreamKey) *UpstreamPlan {
 
 // mayRead reports whether the client may read a service. When not, the plan says why: the upstream is
 // left out if the client must not, and pending while that is not known.
-func (p *planner) mayRead(service string, out *UpstreamPlan) bool {
-	if p.reader == "" {
+func (p *planner) mayRead(reader, service string, out *Part) bool {
+	if reader == "" {
 		return true
 	}
-	topic := facts.Rights(p.reader, service)
+	topic := facts.Rights(reader, service)
 	out.needs = append(out.needs, topic)
-	switch p.r.Right(p.reader, service) {
+	switch p.r.Right(reader, service) {
 	case facts.Present, facts.Suspect:
 		return true
 	case facts.Absent:

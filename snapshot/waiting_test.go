@@ -81,8 +81,8 @@ func TestATargetThatMustNotBeReadIsTakenAwayWhateverElseIsNotKnown(t *testing.T)
 	})
 	f.update()
 	plan := f.cache.Plan("p1")
-	if !plan.Complete() || len(plan.Resources()) > 0 || !strings.Contains(plan.Upstreams[0].Missing[0], `service:read on "b"`) {
-		t.Errorf("still gets %v, pending %q, missing %q", names(plan), plan.Upstreams[0].Pending, plan.Upstreams[0].Missing)
+	if !plan.Complete() || len(plan.Resources()) > 0 || !strings.Contains(plan.Parts[0].Missing[0], `service:read on "b"`) {
+		t.Errorf("still gets %v, pending %q, missing %q", names(plan), plan.Parts[0].Pending, plan.Parts[0].Missing)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestAnUpstreamWithoutAnAddressOfItsOwnHoldsNothingUp(t *testing.T) {
 	c := client("p1", "api", "db")
 	c.Upstreams[1].BindPort = c.Upstreams[0].BindPort
 	plan := f.put(c).Plans["p1"]
-	if list := plan.Upstreams[1].Missing; len(list) != 1 || !strings.Contains(list[0], "already the address of upstream api") {
+	if list := plan.Parts[1].Missing; len(list) != 1 || !strings.Contains(list[0], "already the address of upstream api") {
 		t.Errorf("missing is %q", list)
 	}
 	if got := names(plan); !plan.Complete() || len(got) != 3 {

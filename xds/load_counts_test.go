@@ -89,7 +89,7 @@ func (c *control) health(n uint32, last facts.CheckStatus) {
 
 func equal(t *testing.T, got, want snapshot.Counts) {
 	t.Helper()
-	if got.Plans != want.Plans || got.Upstreams != want.Upstreams || got.Chains != want.Chains || !maps.Equal(got.Products, want.Products) {
+	if got.Plans != want.Plans || got.Parts != want.Parts || got.Chains != want.Chains || !maps.Equal(got.Products, want.Products) {
 		t.Errorf("made are %+v, want %+v", got, want)
 	}
 }

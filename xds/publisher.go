@@ -2,6 +2,7 @@ package xds
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -290,10 +291,23 @@ func (p *publisher) publish(d snapshot.Delta, encoded map[snapshot.Ref]*session.
 // encode encodes a product; nil when that cannot be done.
 func (p *publisher) encode(ref snapshot.Ref, product any) *session.Resource {
 	p.cfg.Metrics.Encoded(typeOf(ref.Key).Name)
-	res, err := envoy.Resource(ref, product)
+	res, err := p.resource(ref, product)
 	if err != nil {
 		p.cfg.Logger.Error("a product cannot be encoded; the last one stays", "name", ref.Name, "error", err)
 		return nil
 	}
 	return res
+}
+
+// resource translates a product. A key comes from who keeps it: it is in no product.
+func (p *publisher) resource(ref snapshot.Ref, product any) (*session.Resource, error) {
+	leaf, ok := product.(facts.Leaf)
+	if !ok {
+		return envoy.Resource(ref, product)
+	}
+	chain, key, ok := p.cfg.Secrets.Pair(leaf)
+	if !ok {
+		return nil, fmt.Errorf("the key of the certificate %s of %s is not kept any more", leaf.Serial, leaf.Service)
+	}
+	return envoy.Leaf(ref.Name, chain, key)
 }

@@ -45,7 +45,7 @@ func (st *stream) report(now time.Time, plan *snapshot.Plan) ProxyStatus {
 	for i := range types {
 		out.Types = append(out.Types, typeStatus(&types[i]))
 	}
-	for _, u := range plan.Upstreams {
+	for _, u := range plan.Parts {
 		if u.Pending != "" {
 			out.Pending = append(out.Pending, PendingStatus{Upstream: u.Name, Reason: u.Pending})
 		}

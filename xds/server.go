@@ -50,6 +50,8 @@ type Config struct {
 	PlaintextMesh bool
 	// Guard decides which clients are served; nil admits everyone.
 	Guard Guard
+	// Secrets has the keys of certificates; nil has none, and then no mesh sidecar is served.
+	Secrets Secrets
 	// Linger is how long everything of a client that left is kept for its return, 60 s by default.
 	Linger time.Duration
 	// FirstRequestWithin is how long a client may take to say who it is, 30 s by default, and
@@ -58,7 +60,23 @@ type Config struct {
 	FirstRequestWithin, AnswerWithin time.Duration
 }
 
+// Secrets keeps the keys of certificates. Its method is called concurrently.
+type Secrets interface {
+	// Pair returns a certificate, with those between it and its root, and its key, as PEM; ok is false when
+	// it is not kept any more.
+	Pair(leaf facts.Leaf) (chain, key []byte, ok bool)
+}
+
+// noSecrets has no keys.
+type noSecrets struct{}
+
+// Pair implements [Secrets].
+func (noSecrets) Pair(facts.Leaf) (chain, key []byte, ok bool) { return nil, nil, false }
+
 func (c Config) withDefaults() Config {
+	if c.Secrets == nil {
+		c.Secrets = noSecrets{}
+	}
 	if c.Guard == nil {
 		c.Guard = believer{}
 	}
@@ -106,7 +124,7 @@ func (s *Server) open(c call, req *session.Request) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	id.client.Reader = grant.Reader
+	id.client.Reader, id.client.Proved = grant.Reader, grant.Secrets
 	st := &stream{
 		id:     fmt.Sprintf("%s#%d", id.client.ID, s.lastID.Add(1)),
 		client: id.client, version: id.version, grant: grant,

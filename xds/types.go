@@ -13,6 +13,7 @@ var urls = map[string]string{
 	snapshot.ProductEndpoints: resourcev3.EndpointType,
 	snapshot.ProductListener:  resourcev3.ListenerType,
 	snapshot.ProductRoutes:    resourcev3.RouteType,
+	snapshot.ProductSecret:    resourcev3.SecretType,
 }
 
 func typeOf(key snapshot.Key) *session.Type {

@@ -159,7 +159,7 @@ func (t *translation) print(cmd *cobra.Command, format string, r reading) error 
 // notes is what is likely a mistake, although the proxy gets everything there is.
 func notes(plan *snapshot.Plan) []string {
 	var list []string
-	for _, u := range plan.Upstreams {
+	for _, u := range plan.Parts {
 		for _, note := range u.Notes {
 			list = append(list, u.Name+": "+note)
 		}
@@ -175,7 +175,7 @@ func lacks(plan *snapshot.Plan) []string {
 			return append(list, whole)
 		}
 	}
-	for _, u := range plan.Upstreams {
+	for _, u := range plan.Parts {
 		if u.Pending != "" {
 			list = append(list, u.Name+" is pending: "+u.Pending)
 		}

@@ -50,6 +50,12 @@ func (r *Reader) Known(topic Topic) bool {
 	return known
 }
 
+// Has reports whether a topic has anything to serve. Unlike a look at the value it does not depend on it.
+func (r *Reader) Has(topic Topic) bool {
+	r.reads[topic.status()] = struct{}{}
+	return r.Topic(topic).Known
+}
+
 func (r *Reader) note(topic Topic, row string, state State) {
 	id := ID{Topic: topic, Row: row}
 	if _, ok := r.reads[id]; ok {

@@ -143,7 +143,7 @@ func describePlan(p *snapshot.Plan) []byte {
 	}
 	note(0, "hold", p.Hold)
 	note(0, "unregistered", p.Unregistered)
-	for _, u := range p.Upstreams {
+	for _, u := range p.Parts {
 		line(0, "upstream", u.Name)
 		note(1, "pending", u.Pending)
 		for _, m := range u.Missing {

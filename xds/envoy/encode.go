@@ -17,11 +17,15 @@ func Resource(ref snapshot.Ref, product any) (*session.Resource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", ref.Key.Product(), ref.Name, err)
 	}
+	return resource(url, ref.Name, body, refs)
+}
+
+func resource(url, name string, body []byte, refs []string) (*session.Resource, error) {
 	typ, ok := session.TypeByURL(url)
 	if !ok {
-		return nil, fmt.Errorf("encode %s %s: no resource type %s", ref.Key.Product(), ref.Name, url)
+		return nil, fmt.Errorf("encode %s: no resource type %s", name, url)
 	}
-	return session.NewResource(typ, ref.Name, body, refs), nil
+	return session.NewResource(typ, name, body, refs), nil
 }
 
 func marshal(ref snapshot.Ref, product any) (url string, body []byte, refs []string, err error) {
@@ -54,6 +58,8 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 		return aggregate(p), p.Endpoints(), nil
 	case snapshot.ListenerKey:
 		return httpListener(p), nil, nil
+	case snapshot.Roots:
+		return roots(ref.Name, p), nil, nil
 	case snapshot.Routes:
 		switch key := p.Key.(type) {
 		case snapshot.RoutesKey:
