@@ -31,6 +31,11 @@ const (
 	OldestEnvoy EnvoyVersion = "envoy-oldest"
 )
 
+// WithDefaultDrain leaves the time of draining as Envoy has it: 10 minutes, and not the second of other tests.
+func WithDefaultDrain() EnvoyOption {
+	return func(e *Envoy) { e.drain = nil }
+}
+
 // WithEnvoyVersion starts another Envoy than [NewestEnvoy].
 func WithEnvoyVersion(v EnvoyVersion) EnvoyOption {
 	return func(e *Envoy) { e.version = v }
@@ -41,6 +46,7 @@ type Envoy struct {
 	t       testing.TB
 	dir     string
 	version EnvoyVersion
+	drain   []string
 	extra   []string
 
 	mu      sync.Mutex
@@ -53,7 +59,7 @@ type Envoy struct {
 // [Envoy.WaitReady]. Envoy ends with the test, whose failure shows its log.
 func StartEnvoy(t testing.TB, bootstrap []byte, opts ...EnvoyOption) *Envoy {
 	t.Helper()
-	e := &Envoy{t: t, dir: t.TempDir(), version: NewestEnvoy}
+	e := &Envoy{t: t, dir: t.TempDir(), version: NewestEnvoy, drain: []string{"--drain-time-s", "1"}}
 	for _, o := range opts {
 		o(e)
 	}
@@ -76,8 +82,8 @@ func (e *Envoy) Restart() {
 	_ = os.Remove(admin)
 	args := append([]string{
 		"-c", e.file("bootstrap.yaml"), "--use-dynamic-base-id", "--disable-hot-restart", "--concurrency", "1", "-l", "warning",
-		"--drain-time-s", "1", "--admin-address-path", admin,
-	}, e.extra...)
+		"--admin-address-path", admin,
+	}, append(e.drain, e.extra...)...)
 	p, err := start("envoy", e.file("envoy.log"), exec.Command(tool(e.t, string(e.version)), args...))
 	if err != nil {
 		e.t.Fatal(err)
