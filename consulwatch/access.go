@@ -2,60 +2,32 @@ package consulwatch
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
-	"os"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 )
 
-// access is with what Consul is reached: the token and the certificates, which may be replaced while the
-// source runs.
+// access is with what Consul is reached now: the token and the certificates, which may be replaced while
+// the source runs.
 type access struct {
-	given       *api.Config // as configured; what is in files is read again
+	given       *api.Config // as configured
+	files       credentialFiles
 	connections int
 
-	mu     sync.Mutex
-	token  string
-	tls    api.TLSConfig
-	files  []string
-	digest [sha256.Size]byte // of the files' contents
+	complaint string // the failure to read files that was told last; Source.reloading guards it
+
+	mu    sync.Mutex
+	token string
+	tls   api.TLSConfig // contents, without names of files
 }
 
 // newAccess remembers how a client was made; own is its completed configuration.
 func newAccess(given, own *api.Config, connections int) *access {
-	a := &access{given: given, connections: connections}
-	a.set(own)
-	return a
-}
-
-func (a *access) set(own *api.Config) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.token, a.tls, a.files = own.Token, own.TLSConfig, nil
-	for _, file := range []string{own.TokenFile, own.TLSConfig.CAFile, own.TLSConfig.CertFile, own.TLSConfig.KeyFile} {
-		if file != "" {
-			a.files = append(a.files, file)
-		}
-	}
-	a.digest = digest(a.files)
-}
-
-// digest identifies the contents of files. One that cannot be read is as good as another.
-func digest(files []string) [sha256.Size]byte {
-	h := sha256.New()
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		part := sha256.Sum256(content)
-		h.Write(part[:])
-		if err != nil {
-			h.Write([]byte{0})
-		}
-	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return &access{given: given, files: filesOf(given), connections: connections, token: own.Token, tls: own.TLSConfig}
 }
 
 // secret returns the token.
@@ -65,19 +37,22 @@ func (a *access) secret() string {
 	return a.token
 }
 
-// secured reports whether there is anything to speak TLS with.
-func (a *access) secured() bool {
+// certificates returns what there is to speak TLS with.
+func (a *access) certificates() api.TLSConfig {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := &a.tls
-	return t.CAFile != "" || t.CAPath != "" || len(t.CAPem) > 0 || t.CertFile != "" || len(t.CertPEM) > 0
+	return a.tls
+}
+
+// secured reports whether there is anything to speak TLS with.
+func (a *access) secured() bool {
+	t := a.certificates()
+	return len(t.CAPem) > 0 || len(t.CertPEM) > 0
 }
 
 // rpc returns the TLS of a connection to a server's RPC port in a datacenter.
 func (a *access) rpc(datacenter string) (*tls.Config, error) {
-	a.mu.Lock()
-	cfg := a.tls
-	a.mu.Unlock()
+	cfg := a.certificates()
 	secure, err := api.SetupTLSConfig(&cfg)
 	if err != nil {
 		return nil, err
@@ -89,61 +64,114 @@ func (a *access) rpc(datacenter string) (*tls.Config, error) {
 	return secure, nil
 }
 
-// stale reports whether a file has changed since it was read.
-func (a *access) stale() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return digest(a.files) != a.digest
-}
-
-// Reload reads the token and the certificates again. What cannot be read leaves all as it is. Nothing
-// that is served is lost by it: queries that wait end as they began, and events go on from where they
-// were, or as another reading when the token is another.
+// Reload reads the token and the certificates again. What cannot be read, as a token file that is empty,
+// stays as it is, and the error says so. Nothing that is served is lost by it: queries that wait end as
+// they began, and events go on from where they were, or as another reading when the token is another. What
+// has not changed is left alone.
 func (s *Source) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	_, fresh, own, err := connect(s.access.given, s.access.connections)
+	token, certificates, err := s.reload()
+	s.access.complaint = errorText(err)
+	s.log.Info("the token and the certificates for Consul were read again", "new_token", token, "new_certificates", certificates)
+	return err
+}
+
+// reload takes over what is new in the files. s.reloading is held.
+func (s *Source) reload() (token, certificates bool, err error) {
+	certificates, first := s.reloadCertificates()
+	token, err = s.reloadToken()
+	if first != nil && err != nil {
+		err = fmt.Errorf("%w; %w", first, err)
+	} else if first != nil {
+		err = first
+	}
+	return token, certificates, err
+}
+
+// reloadToken takes over a new token.
+func (s *Source) reloadToken() (changed bool, err error) {
+	files := &s.access.files
+	token, err := files.readToken()
+	old := s.access.secret()
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%w: the token from before stays in use", err)
+	case token == "" && files.token != "" && old != "":
+		return false, fmt.Errorf("the token file %s is empty: the token from before stays in use", files.token)
+	case token == "" || token == old:
+		return false, nil
+	}
+	s.access.mu.Lock()
+	s.access.token = token
+	s.access.mu.Unlock()
+	s.renamed.give()
+	s.suspectRights()
+	return true, nil
+}
+
+// reloadCertificates takes over new certificates: what is asked from now on is asked over new connections,
+// and there is another for events before the one there is ends.
+func (s *Source) reloadCertificates() (changed bool, err error) {
+	contents, secure, err := s.access.files.readTLS()
 	if err != nil {
-		return err
+		return false, fmt.Errorf("%w: those from before stay in use", err)
 	}
-	token := s.access.secret()
-	s.access.set(own)
+	if old := s.access.certificates(); sameTLS(&contents, &old) {
+		return false, nil
+	}
+	_, fresh, _, err := connectBy(s.access.given, credentials{token: s.access.secret(), tls: contents, secure: secure}, s.access.connections)
+	if err != nil {
+		return false, err
+	}
+	s.access.mu.Lock()
+	s.access.tls = contents
+	s.access.mu.Unlock()
 	s.transport.replace(fresh)
-	s.rights.named.Store(isNamed(own.Token))
-	s.log.Info("the token and the certificates for Consul were read again", "new_token", own.Token != token)
 	s.link.renew.give()
-	if own.Token != token {
-		s.renamed.give()
-		s.suspectRights()
-	}
-	return nil
+	return true, nil
 }
 
 // isNamed reports whether a token is not the anonymous one.
 func isNamed(token string) bool { return token != "" && token != anonymous }
 
 // watchFiles reloads when a file of the access changes, until ctx ends. Files are compared by content,
-// because secrets are often replaced by links.
+// because secrets are often replaced by links. A fault counts when it is there twice: the first time may
+// be in the middle of writing, or between the certificate and its key.
 func (s *Source) watchFiles(ctx context.Context) {
+	if !s.access.files.any() {
+		return
+	}
 	tick := time.NewTicker(s.limits.Reload)
 	defer tick.Stop()
-	failed := ""
+	before := ""
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		if !s.access.stale() {
-			failed = ""
-			continue
-		}
-		err := s.Reload()
-		if err != nil && err.Error() != failed {
-			s.log.Warn("the token or the certificates for Consul cannot be read: those from before stay in use", "reason", err)
-		}
-		failed = errorText(err)
+		before = s.look(before)
 	}
+}
+
+// look reloads once and returns what is wrong with the files; before is what was the last time.
+func (s *Source) look(before string) (wrong string) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	token, certificates, err := s.reload()
+	if token || certificates {
+		s.log.Info("the token or the certificates for Consul have changed", "new_token", token, "new_certificates", certificates)
+	}
+	wrong = errorText(err)
+	if wrong == "" {
+		s.access.complaint = ""
+	}
+	if wrong == before && wrong != s.access.complaint {
+		s.access.complaint = wrong
+		s.log.Warn("the token or the certificates for Consul cannot be read: those from before stay in use", "reason", err)
+	}
+	return wrong
 }
 
 func errorText(err error) string {

@@ -128,7 +128,7 @@ func (d *doubts) read(ctx context.Context) (r reading) {
 		defer turns.Release(1)
 	}
 	if r.answer, r.err = d.source.ask(ctx, d.query, 0, 0); r.err == nil && !r.answer.filtered {
-		r.seen, r.err = d.source.rights.verified(ctx)
+		r.seen, r.err = d.source.rights.verified(ctx, r.answer.token)
 	}
 	return r
 }

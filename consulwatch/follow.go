@@ -168,7 +168,7 @@ func (w *watch) read(ctx context.Context) error {
 	}
 	seen := !a.filtered
 	if seen {
-		if seen, err = w.source.rights.verified(ctx); err != nil {
+		if seen, err = w.source.rights.verified(ctx, a.token); err != nil {
 			return err
 		}
 	}

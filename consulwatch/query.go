@@ -66,13 +66,15 @@ type answer struct {
 	body     json.RawMessage
 	index    uint64 // at least 1
 	backend  string
-	filtered bool // something was hidden from the token
+	filtered bool   // something was hidden from the token
+	token    string // with which it was asked
 	took     time.Duration
 }
 
 // ask sends a query: index 0 reads at once from the leader, another waits for something newer.
 func (s *Source) ask(ctx context.Context, q query, index uint64, wait time.Duration) (answer, error) {
-	opts := &api.QueryOptions{Token: s.access.secret(), Datacenter: q.dc, MergeCentralConfig: q.merge}
+	a := answer{token: s.access.secret()}
+	opts := &api.QueryOptions{Token: a.token, Datacenter: q.dc, MergeCentralConfig: q.merge}
 	limit := answerTime
 	if index == 0 {
 		opts.RequireConsistent = true
@@ -85,7 +87,6 @@ func (s *Source) ask(ctx context.Context, q query, index uint64, wait time.Durat
 	var header http.Header
 	ctx = context.WithValue(ctx, headerKey{}, &header)
 	start := time.Now()
-	var a answer
 	if _, err := s.client.Raw().Query(q.path, &a.body, opts.WithContext(ctx)); err != nil {
 		return answer{}, s.explain(q, err)
 	}
@@ -138,6 +139,9 @@ func (s *Source) explain(q query, err error) *failure {
 	switch {
 	case errors.As(err, &syntax), errors.As(err, &kind):
 		f.text = fmt.Sprintf("%s: the answer is not JSON (%v): is %s Consul's HTTP API?", q, err, s.address)
+	case errors.Is(err, errTooLarge):
+		f.text = fmt.Sprintf("%s: the answer is larger than %d MiB: if it is Consul's, keep the outputs of checks short "+
+			"(check_output_max_size), or give the instances of one service several names", q, mostAnswer>>20)
 	case errors.Is(err, context.DeadlineExceeded):
 		f.server = true
 		f.text = fmt.Sprintf("Consul at %s does not answer %s in time", s.address, q)
@@ -150,7 +154,7 @@ func (s *Source) explain(q query, err error) *failure {
 
 // explainStatus explains an answer that is not 200.
 func explainStatus(q query, status api.StatusError) *failure {
-	body := strings.TrimSpace(status.Body)
+	body := brief(status.Body)
 	f := &failure{cause: status, again: status.Code >= http.StatusInternalServerError}
 	said := fmt.Sprintf("%s: Consul answered %d (%s)", q, status.Code, body)
 	switch {
@@ -171,6 +175,18 @@ func explainStatus(q query, status api.StatusError) *failure {
 		f.text = said
 	}
 	return f
+}
+
+// mostSaid is how much is repeated of what Consul, or who answers in its place, says went wrong.
+const mostSaid = 300
+
+// brief returns the beginning of a text as one line.
+func brief(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), 8*mostSaid)], "")), " ")
+	if runes := []rune(text); len(runes) > mostSaid {
+		return string(runes[:mostSaid]) + "…"
+	}
+	return text
 }
 
 // neededRights are the rules that the source's token needs to see everything.

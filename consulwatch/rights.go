@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"golang.org/x/sync/semaphore"
 )
 
 // anonymousID is the accessor of the token that stands for having none.
@@ -20,33 +20,59 @@ const anonymousID = "00000000-0000-0000-0000-000000000002"
 // an agent with a token of its own, can be believed to have hidden nothing.
 type rights struct {
 	source *Source
-	named  atomic.Bool // the token is not the anonymous one
+	turn   *semaphore.Weighted // of who asks, so that those who wait share the next answer
 
-	mu    sync.Mutex // held while asking, so that those who wait share the next answer
-	asked time.Time  // when the last answered question was asked
-	seen  bool
-	off   bool // ACLs are off in Consul
+	mu   sync.Mutex
+	last standing
 }
 
-// verified reports whether an answer received before the call can be believed not to lack what the
-// token may not see, if its header does not say so.
-func (r *rights) verified(ctx context.Context) (bool, error) {
-	if r.named.Load() {
+// standing is what Consul said of a token.
+type standing struct {
+	token string
+	asked time.Time // when the question was asked
+	seen  bool      // it would say that it hides something
+	off   bool      // ACLs are off in Consul
+}
+
+func newRights(s *Source) *rights { return &rights{source: s, turn: semaphore.NewWeighted(1)} }
+
+// verified reports whether an answer received before the call, with this token, can be believed not to
+// lack what the token may not see, if its header does not say so.
+func (r *rights) verified(ctx context.Context, token string) (bool, error) {
+	if isNamed(token) {
 		return true, nil
 	}
-	since := time.Now()
+	s, err := r.since(ctx, token, time.Now())
+	return s.seen, err
+}
+
+// since returns what Consul says of a token, asked no earlier than a moment.
+func (r *rights) since(ctx context.Context, token string, moment time.Time) (standing, error) {
+	if s := r.latest(); s.token == token && !s.asked.Before(moment) {
+		return s, nil
+	}
+	if err := r.turn.Acquire(ctx, 1); err != nil {
+		return standing{}, err
+	}
+	defer r.turn.Release(1)
+	if s := r.latest(); s.token == token && !s.asked.Before(moment) {
+		return s, nil // whoever had the turn before has asked
+	}
+	s := standing{token: token, asked: time.Now()}
+	var err error
+	if s.seen, s.off, err = r.ask(ctx, token); err != nil {
+		return standing{}, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.asked.Before(since) {
-		return r.seen, nil
-	}
-	asked := time.Now()
-	seen, off, err := r.ask(ctx)
-	if err != nil {
-		return false, err
-	}
-	r.asked, r.seen, r.off = asked, seen, off
-	return seen, nil
+	r.last = s
+	return s, nil
+}
+
+func (r *rights) latest() standing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 // sameFor is for how long an answer about ACLs holds for those who begin a stream.
@@ -55,34 +81,29 @@ const sameFor = 10 * time.Second
 // same reports whether events show what queries show. Without a token they may not: queries then use the
 // agent's own, if it has one, which no stream can.
 func (r *rights) same(ctx context.Context) (bool, error) {
-	if r.named.Load() {
+	token := r.source.access.secret()
+	if isNamed(token) {
 		return true, nil
 	}
-	r.mu.Lock()
-	off, fresh := r.off, time.Since(r.asked) < sameFor
-	r.mu.Unlock()
-	if fresh {
-		return off, nil
+	s, err := r.since(ctx, token, time.Now().Add(-sameFor))
+	if last := r.latest(); err != nil && last.token == token && last.off {
+		return true, nil // servers have to be started anew to have ACLs, and what is hidden then is not lost
 	}
-	if _, err := r.verified(ctx); err != nil {
-		return false, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.off, nil
+	return s.off, err
 }
 
 // errNoToken is why there are no events without a token.
 var errNoToken = &failure{text: "Consul has ACLs and there is no token, and events would show less than queries, which may use the agent's own: " +
 	"set CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE to a token with " + neededRights}
 
-// ask returns whether Consul would say that it hides something, and whether it has no ACLs at all.
-func (r *rights) ask(ctx context.Context) (seen, off bool, err error) {
+// ask returns whether Consul would say to a token that it hides something, and whether it has no ACLs at
+// all.
+func (r *rights) ask(ctx context.Context, token string) (seen, off bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	q := query{path: "/v1/acl/token/self"}
 	var self struct{ AccessorID string }
-	_, err = r.source.client.Raw().Query(q.path, &self, r.source.options(ctx))
+	_, err = r.source.client.Raw().Query(q.path, &self, (&api.QueryOptions{Token: token}).WithContext(ctx))
 	var status api.StatusError
 	switch {
 	case err == nil:

@@ -85,8 +85,7 @@ func New(cfg Config) (*Source, error) {
 		s.metrics = noMetrics{}
 	}
 	s.access = newAccess(given, own, limits.Connections)
-	s.rights = &rights{source: s}
-	s.rights.named.Store(isNamed(own.Token))
+	s.rights = newRights(s)
 	s.slots = newSlots(limits.Connections-unslotted, transport.multiplexed.Load)
 	transport.onProtocol = func() { s.slots.count(0) }
 	s.link = &link{source: s, servers: cfg.Servers, secure: s.secure}

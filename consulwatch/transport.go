@@ -3,6 +3,7 @@ package consulwatch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 type transport struct {
 	base        atomic.Pointer[http.Transport]
 	multiplexed atomic.Bool
+	most        int64  // what is read of an answer
 	onProtocol  func() // called when multiplexed has changed
 }
 
@@ -35,11 +37,53 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if to, ok := req.Context().Value(headerKey{}).(*http.Header); ok {
 		*to = resp.Header
 	}
+	t.bound(resp)
 	h2 := resp.ProtoMajor >= 2
 	if t.multiplexed.CompareAndSwap(!h2, h2) && t.onProtocol != nil {
 		t.onProtocol()
 	}
 	return resp, nil
+}
+
+// The most that is read of an answer. A row of a health answer has some 2 kB, and up to 4 kB more for the
+// output of each check, so that tens of thousands of instances of one service fit.
+const (
+	mostAnswer = 256 << 20
+	// mostReason bounds an answer that is not 200: it only says why.
+	mostReason = 64 << 10
+)
+
+// errTooLarge is what reading an answer that is too large ends with.
+var errTooLarge = errors.New("the answer is too large")
+
+// bound bounds what is read of an answer.
+func (t *transport) bound(resp *http.Response) {
+	if resp.StatusCode != http.StatusOK {
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: mostReason, end: io.EOF}
+		return
+	}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.most, end: errTooLarge}
+}
+
+// boundedBody is a body that ends with an error when more than what is left of it is read.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+	end  error
+}
+
+// Read implements [io.Reader].
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// An answer of just that size has ended, which only a read tells.
+		if n, err := b.ReadCloser.Read(p[:min(len(p), 1)]); n == 0 {
+			return 0, err
+		}
+		return 0, b.end
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 // closeIdle closes the connections that no query uses.
@@ -50,21 +94,32 @@ func (t *transport) replace(by *transport) {
 	t.base.Swap(by.base.Load()).CloseIdleConnections()
 }
 
-// connect makes the client, on connections of our own, and returns its configuration, completed. It
-// reads the token file, and connects to nothing.
+// connect makes the client, on connections of our own, and returns its configuration, completed: with the
+// token and the certificates that the files hold. It connects to nothing.
 func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Config, error) {
 	if cfg == nil {
 		cfg = api.DefaultConfig()
 	}
-	own := *cfg
-	if err := checkAddress(own.Address); err != nil {
+	if err := checkAddress(cfg.Address); err != nil {
 		return nil, nil, nil, err
 	}
-	own.HttpClient = nil
+	files := filesOf(cfg)
+	held, err := files.read()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return connectBy(cfg, held, connections)
+}
+
+// connectBy is connect with what was read already.
+func connectBy(cfg *api.Config, held credentials, connections int) (*api.Client, *transport, *api.Config, error) {
+	own := *cfg
+	own.HttpClient, own.TLSConfig, own.Token, own.TokenFile = nil, held.tls, held.token, ""
 	own.Transport = &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2:   true,
+		TLSClientConfig:     held.secure,
 		MaxConnsPerHost:     connections, // else a dial that an idle connection overtook is one more
 		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     90 * time.Second,
@@ -74,7 +129,8 @@ func connect(cfg *api.Config, connections int) (*api.Client, *transport, *api.Co
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("the configuration of Consul's client: %w", err)
 	}
-	t := &transport{}
+	own.TLSConfig, own.Token = held.tls, held.token // the client may have completed them by files
+	t := &transport{most: mostAnswer}
 	base, ok := own.HttpClient.Transport.(*http.Transport)
 	if !ok {
 		return nil, nil, nil, fmt.Errorf("consul's client does not use the transport it is given")
