@@ -81,7 +81,7 @@ func (r *roster) reconcile(ctx context.Context, now time.Time) time.Duration {
 		}
 	}
 	s.mu.Unlock()
-	r.forget(ended)
+	r.forget(ctx, ended)
 	return next
 }
 
@@ -98,8 +98,9 @@ func (r *roster) start(ctx context.Context, topic facts.Topic) *followed {
 	return f
 }
 
-// forget ends topics and drops what is known of them, once nothing can commit to them any more.
-func (r *roster) forget(topics []facts.Topic) {
+// forget ends topics and drops what is known of them, once nothing can commit to them any more. What is
+// wanted again by then is kept, and followed on.
+func (r *roster) forget(ctx context.Context, topics []facts.Topic) {
 	if len(topics) == 0 {
 		return
 	}
@@ -119,9 +120,20 @@ func (r *roster) forget(topics []facts.Topic) {
 		f.sink.hidden("")
 		s.reached(f.sink.topic)
 	}
+	var kept []facts.Topic
 	r.store.Commit(func(tx *facts.Tx) {
+		wanted := r.wanted()
 		for _, topic := range topics {
-			tx.Forget(topic)
+			if wanted[topic] {
+				kept = append(kept, topic)
+			} else {
+				tx.Forget(topic)
+			}
 		}
 	})
+	s.mu.Lock()
+	for _, topic := range kept {
+		s.following[topic] = r.start(ctx, topic)
+	}
+	s.mu.Unlock()
 }
