@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -143,6 +144,18 @@ func (d *dialing) reason(ctx context.Context) error {
 		return fmt.Errorf("%s closes connections with TLS: does it have TLS for RPC, and does it accept the certificate?", where)
 	}
 	return fmt.Errorf("%s: %s", where, rootCause(d.failed))
+}
+
+// exhausted explains why a stream ended with the status of that name: Consul has it for its own limits,
+// and gRPC for an event that is larger than [maxEvent].
+func (f *failure) exhausted(server, said string) {
+	if strings.Contains(said, "larger than max") {
+		f.text = fmt.Sprintf("an event of the server %s is larger than %d MiB (%s): what it would tell is asked for by queries "+
+			"while one node has so many instances of one service", server, maxEvent>>20, said)
+		return
+	}
+	f.server, f.limited = true, true
+	f.text = fmt.Sprintf("Consul limits event streams (%s): raise limits.request_limits on its servers, or have fewer replicas", said)
 }
 
 // watchedConn remembers why it could not be used while it is not known whether the server speaks gRPC.

@@ -126,8 +126,7 @@ func explainEnd(topic facts.Topic, server string, err error) error {
 		f.server = true
 		f.text = noSuchToken
 	case s.Code() == codes.ResourceExhausted:
-		f.server, f.limited = true, true
-		f.text = fmt.Sprintf("Consul limits event streams (%s): see limits.request_limits", said)
+		f.exhausted(server, said)
 	case s.Code() == codes.Unimplemented:
 		f.text = fmt.Sprintf("the server %s has no event streams (%s)", server, said)
 	default:
