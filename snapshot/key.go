@@ -23,6 +23,7 @@ const (
 	ProductRoutes    = "routes"
 	ProductListener  = "listener"
 	ProductSecret    = "secret"
+	ProductExtension = "extension"
 )
 
 // ChainKey is a compiled chain.

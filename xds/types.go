@@ -14,6 +14,7 @@ var urls = map[string]string{
 	snapshot.ProductListener:  resourcev3.ListenerType,
 	snapshot.ProductRoutes:    resourcev3.RouteType,
 	snapshot.ProductSecret:    resourcev3.SecretType,
+	snapshot.ProductExtension: resourcev3.ExtensionConfigType,
 }
 
 func typeOf(key snapshot.Key) *session.Type {

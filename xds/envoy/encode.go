@@ -58,6 +58,8 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 		return aggregate(p), p.Endpoints(), nil
 	case snapshot.ListenerKey:
 		return httpListener(p), nil, nil
+	case snapshot.Intentions:
+		return intentions(ref.Name, p), nil, nil
 	case snapshot.Roots:
 		return roots(ref.Name, p), nil, nil
 	case snapshot.Routes:
