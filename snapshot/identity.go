@@ -71,6 +71,10 @@ func (s *selector) identified(c Client, service string) bool {
 			"serve with --grpc-auth consul and a token with service:write on it, or with --grpc-auth mtls", service)
 		return false
 	}
+	if service != c.Service { // look-ups ignore the case of names, rights and certificates mind it
+		s.unregistered = fmt.Sprintf("the sidecar is registered for the service %q, and the node says that it is of %q: node.cluster must be spelled alike", service, c.Service)
+		return false
+	}
 	for _, topic := range []facts.Topic{facts.CARoots(), facts.LeafOf(service)} {
 		s.needs = append(s.needs, topic)
 		if s.hold == "" && !s.r.Has(topic) {
