@@ -22,6 +22,9 @@ type Config struct {
 	// Servers are the RPC ports of Consul's servers, host:port, to get events from; none means that the
 	// agent is asked for them.
 	Servers []string
+	// DefaultIntentions is what holds between services that no intention is about, "allow" or "deny"; empty
+	// means what Consul says of itself.
+	DefaultIntentions string
 	// Follow is how topics are followed that have events; empty means [FollowAuto].
 	Follow Follow
 	// Logger gets what an operator should know; nil means no log.
@@ -68,7 +71,7 @@ type Limits struct {
 	// Turn is how long a query for a needed topic waits while there are more topics than
 	// connections, 2 s by default.
 	Turn time.Duration
-	// Connections is how many connections there are at most over HTTP/1.1, 64 by default and 16 at
+	// Connections is how many connections there are at most over HTTP/1.1, 68 by default and 20 at
 	// least. Consul accepts 200 from one address.
 	Connections int
 	// Linger is how long a topic is followed after the last need of it has ended, 60 s by default.
@@ -91,16 +94,16 @@ type Limits struct {
 }
 
 const (
-	leastConnections = 16
+	leastConnections = 20
 	// unslotted is how many connections are kept for what takes no slot: the topics that are always
 	// followed, the reading of rights, and the questions of the wiring.
-	unslotted = 8
+	unslotted = 12
 )
 
 func (l Limits) withDefaults() Limits {
 	l.Wait = cmp.Or(l.Wait, 5*time.Minute)
 	l.Turn = cmp.Or(l.Turn, 2*time.Second)
-	l.Connections = max(cmp.Or(l.Connections, 64), leastConnections)
+	l.Connections = max(cmp.Or(l.Connections, 68), leastConnections)
 	l.Linger = cmp.Or(l.Linger, time.Minute)
 	l.RetryMin = cmp.Or(l.RetryMin, 250*time.Millisecond)
 	l.RetryMax = cmp.Or(l.RetryMax, 10*time.Second)

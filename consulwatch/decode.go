@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/consul/api"
 
@@ -23,6 +24,32 @@ func decodeServices(body []byte) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// decodeRoots returns the certificate authority of /v1/connect/ca/roots.
+func decodeRoots(body []byte) (facts.Roots, error) {
+	var ca struct {
+		TrustDomain string
+		Roots       []struct {
+			ID, RootCert      string
+			IntermediateCerts []string
+			Active            bool
+		}
+	}
+	if err := json.Unmarshal(body, &ca); err != nil {
+		return facts.Roots{}, err
+	}
+	roots := facts.Roots{TrustDomain: ca.TrustDomain}
+	for i, r := range ca.Roots {
+		if r.ID == "" || r.RootCert == "" || ca.TrustDomain == "" {
+			return facts.Roots{}, fmt.Errorf("root %d has no ID, no certificate or no trust domain", i)
+		}
+		roots.List = append(roots.List, facts.Root{
+			ID: r.ID, Cert: r.RootCert, Intermediates: listOrNil(r.IntermediateCerts), Active: r.Active,
+		})
+	}
+	slices.SortFunc(roots.List, func(a, b facts.Root) int { return strings.Compare(a.ID, b.ID) })
+	return roots, nil
 }
 
 // decodeInstances returns the rows of a health endpoint; of those for a topic of proxies only the

@@ -34,7 +34,11 @@ func decodeEntries(body []byte) (entryList, error) {
 	list := entryList{entries: make([]chain.Entry, 0, len(raws))}
 	for i, raw := range raws {
 		var head struct{ Kind, Name string }
-		if err := json.Unmarshal(raw, &head); err != nil || head.Kind == "" || head.Name == "" {
+		err := json.Unmarshal(raw, &head)
+		if head.Kind == string(chain.KindMesh) {
+			head.Name = chain.MeshName // Consul has no name for the only one
+		}
+		if err != nil || head.Kind == "" || head.Name == "" {
 			return entryList{}, fmt.Errorf("entry %d has no kind or no name", i)
 		}
 		e, problems := entry.DecodeJSON(raw)

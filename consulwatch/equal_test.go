@@ -69,7 +69,7 @@ func told(v facts.View, topics []facts.Topic) tale {
 		list, state := v.Instances(topic)
 		s.Instances[topic.String()], s.States[topic.String()] = list, state.String()
 	}
-	for _, kind := range chain.Kinds() {
+	for _, kind := range chain.AllKinds() {
 		s.Entries = append(s.Entries, v.AllEntries(kind)...)
 	}
 	if e, _ := v.Entry(chain.KindServiceDefaults, "mark"); e != nil {

@@ -382,7 +382,7 @@ func TestManyTopicsShareAConnectionOverHTTP2(t *testing.T) {
 	cfg := f.config()
 	cfg.API.TLSConfig.InsecureSkipVerify = true
 	cfg.Limits = impatient()
-	cfg.Limits.Connections = 16
+	cfg.Limits.Connections = 20
 	r := run(t, cfg)
 	need(r, 400)
 	r.settled(f)

@@ -1,6 +1,7 @@
 package consulwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -68,13 +69,10 @@ func (s *Source) newWatch(to *sink) *watch {
 	}
 }
 
-// datacenterOf returns the datacenter to ask for a topic; empty is the agent's own. Config entries are
-// those of the datacenter that is configured.
+// datacenterOf returns the datacenter to ask for a topic; empty is the agent's own. What is of no certain
+// datacenter, such as config entries, is asked of the one that is configured.
 func (s *Source) datacenterOf(topic facts.Topic) string {
-	if topic.Kind == facts.TopicEntries {
-		return s.datacenter
-	}
-	return topic.Datacenter
+	return cmp.Or(topic.Datacenter, s.datacenter)
 }
 
 // exponential returns a backoff that doubles, each time give or take half.

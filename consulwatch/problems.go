@@ -36,7 +36,7 @@ func (s *Source) OldestAnswer() time.Duration {
 		if age < 0 {
 			age = status.Followed
 		}
-		if !status.Lingering && status.Mode != ModeStreaming {
+		if !status.Lingering && status.Mode != ModeStreaming && status.Mode != ModeFixed {
 			oldest = max(oldest, age)
 		}
 	}

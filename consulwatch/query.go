@@ -24,7 +24,10 @@ const answerTime = 30 * time.Second
 type query struct {
 	path  string
 	dc    string
+	peer  string
 	merge bool // with central configuration
+	// filter is an expression about the rows that are wanted.
+	filter string
 }
 
 // queryFor is the table of how each kind of topic is asked for. dc is empty for the agent's own.
@@ -36,11 +39,18 @@ func queryFor(topic facts.Topic, dc string) query {
 	case facts.TopicServices:
 		return query{path: "/v1/catalog/services", dc: dc}
 	case facts.TopicHealth:
-		return query{path: "/v1/health/service/" + name, dc: dc}
+		return query{path: "/v1/health/service/" + name, dc: dc, peer: topic.Peer}
 	case facts.TopicConnect:
-		return query{path: "/v1/health/connect/" + name, dc: dc}
+		return query{path: "/v1/health/connect/" + name, dc: dc, peer: topic.Peer}
 	case facts.TopicProxies:
 		return query{path: "/v1/health/connect/" + name, dc: dc, merge: true}
+	case facts.TopicRoots:
+		return query{path: "/v1/connect/ca/roots", dc: dc}
+	case facts.TopicDefaultIntention:
+		return query{path: "/v1/agent/self"}
+	case facts.TopicGateways:
+		return query{path: "/v1/catalog/services", dc: dc, filter: onlyGateways}
+	case facts.TopicLeaf: // its certificate is signed, not followed
 	case facts.TopicRights: // asked of the client's token, not followed
 	}
 	return query{}
@@ -52,8 +62,14 @@ func (q query) String() string {
 	if q.dc != "" {
 		params = append(params, "dc="+url.QueryEscape(q.dc))
 	}
+	if q.peer != "" {
+		params = append(params, "peer="+url.QueryEscape(q.peer))
+	}
 	if q.merge {
 		params = append(params, "merge-central-config")
+	}
+	if q.filter != "" {
+		params = append(params, "filter="+url.QueryEscape(q.filter))
 	}
 	if len(params) == 0 {
 		return "GET " + q.path
@@ -74,7 +90,7 @@ type answer struct {
 // ask sends a query: index 0 reads at once from the leader, another waits for something newer.
 func (s *Source) ask(ctx context.Context, q query, index uint64, wait time.Duration) (answer, error) {
 	a := answer{token: s.access.secret()}
-	opts := &api.QueryOptions{Token: a.token, Datacenter: q.dc, MergeCentralConfig: q.merge}
+	opts := &api.QueryOptions{Token: a.token, Datacenter: q.dc, Peer: q.peer, MergeCentralConfig: q.merge, Filter: q.filter}
 	limit := answerTime
 	if index == 0 {
 		opts.RequireConsistent = true
@@ -119,7 +135,9 @@ type failure struct {
 	// limited means that Consul asked for patience; what is known of the index holds.
 	limited bool
 	// away means that there was no connection to anything.
-	away  bool
+	away bool
+	// off means that Consul has no such thing, and that this is meant to be so.
+	off   bool
 	cause error
 }
 
@@ -166,6 +184,9 @@ func explainStatus(q query, status api.StatusError) *failure {
 	case status.Code == http.StatusTooManyRequests:
 		f.server, f.limited, f.again = true, true, true
 		f.text = fmt.Sprintf("Consul answered 429 (%s): it limits requests or connections (limits.request_limits, limits.http_max_conns_per_client)", body)
+	case strings.Contains(body, "Connect must be enabled"):
+		f.off = true
+		f.text = noConnect
 	case strings.Contains(body, "No path to datacenter"):
 		f.text = fmt.Sprintf("%s: Consul has no path to datacenter %q: it does not exist, or is not reachable now", q, q.dc)
 	case status.Code == http.StatusServiceUnavailable, strings.Contains(body, "No cluster leader"):

@@ -21,7 +21,7 @@ type roster struct {
 
 // always reports whether a topic is followed without being needed.
 func (s *Source) always(topic facts.Topic) bool {
-	if topic.Kind == facts.TopicEntries {
+	if topic.Kind == facts.TopicEntries || topic == facts.CARoots() || topic == facts.DefaultIntention() {
 		return true
 	}
 	s.mu.Lock()
@@ -29,11 +29,11 @@ func (s *Source) always(topic facts.Topic) bool {
 	return s.local != "" && topic == facts.Services(s.local)
 }
 
-// wanted returns the topics to follow: the config entries and the services of the own datacenter,
-// what is needed, and the services of each datacenter of which something is needed.
+// wanted returns the topics to follow: the config entries, what the mesh rests on, the services of the own
+// datacenter, what is needed, and the services of each datacenter of which something is needed.
 func (r *roster) wanted() map[facts.Topic]bool {
-	wanted := map[facts.Topic]bool{}
-	for _, k := range chain.Kinds() {
+	wanted := map[facts.Topic]bool{facts.CARoots(): true, facts.DefaultIntention(): true}
+	for _, k := range chain.AllKinds() {
 		wanted[facts.Entries(k)] = true
 	}
 	r.source.mu.Lock()
@@ -93,7 +93,7 @@ func (r *roster) start(ctx context.Context, topic facts.Topic) *followed {
 	}
 	r.group.Go(func() {
 		defer close(f.done)
-		r.source.follow(ctx, f.sink)
+		r.source.followTopic(ctx, f.sink)
 	})
 	return f
 }

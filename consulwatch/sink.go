@@ -19,6 +19,8 @@ type sink struct {
 	topic  facts.Topic
 
 	warnings []string // of the last answer; only the follower touches it
+	// gateways is what a topic of gateways is made of; nil for others.
+	gateways *gateways
 
 	mu     sync.Mutex
 	status Status
@@ -54,7 +56,7 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 	k.source.metrics.Query(k.topic.Kind, result, a.took)
 	k.answered(a)
 	k.mu.Lock()
-	k.status.Failure, k.status.Problems = "", d.problems
+	k.status.Failure, k.status.Off, k.status.Problems = "", "", d.problems
 	k.mu.Unlock()
 	k.say(d.broken)
 	return out, nil
@@ -75,11 +77,15 @@ func (k *sink) answered(a answer) {
 
 // fail records a failed attempt. Everything known of the topic stays.
 func (k *sink) fail(err error) {
-	k.source.metrics.Query(k.topic.Kind, ResultFailed, 0)
 	reason := err.Error()
-	k.store.Commit(func(tx *facts.Tx) { tx.Fail(k.topic, reason) })
 	var f *failure
-	if errors.As(err, &f) && f.server {
+	if errors.As(err, &f) && f.off {
+		k.off(reason)
+		return
+	}
+	k.source.metrics.Query(k.topic.Kind, ResultFailed, 0)
+	k.store.Commit(func(tx *facts.Tx) { tx.Fail(k.topic, reason) })
+	if f != nil && f.server {
 		k.mu.Lock()
 		k.status.Failure = reason
 		k.mu.Unlock()
@@ -159,7 +165,15 @@ func (k *sink) decode(a answer) (decoded, error) {
 		d.put = func(tx *facts.Tx, r facts.Reading) facts.Outcome {
 			return tx.Instances(k.topic, list, r)
 		}
-	case facts.TopicRights: // never followed
+	case facts.TopicRoots:
+		var roots facts.Roots
+		roots, err = decodeRoots(a.body)
+		d.put = func(tx *facts.Tx, _ facts.Reading) facts.Outcome { return tx.Roots(roots) }
+	case facts.TopicGateways:
+		var names []string
+		names, err = decodeServices(a.body)
+		d.put = func(_ *facts.Tx, r facts.Reading) facts.Outcome { return k.gateways.named(names, r.Confirmed) }
+	case facts.TopicRights, facts.TopicDefaultIntention, facts.TopicLeaf: // never read so
 	}
 	if err != nil {
 		err = &failure{

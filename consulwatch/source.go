@@ -3,6 +3,7 @@ package consulwatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // Source follows Consul. Create one with [New]; it may be run once.
 type Source struct {
 	// Fixed by New.
+	intentions string // the default that is configured
 	client     *api.Client
 	transport  *transport
 	address    string
@@ -77,6 +79,9 @@ func New(cfg Config) (*Source, error) {
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
 		confirms: map[string]*semaphore.Weighted{}, polls: map[facts.Topic]string{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
+	}
+	if s.intentions = cfg.DefaultIntentions; !slices.Contains([]string{"", policyAllow, policyDeny}, s.intentions) {
+		return nil, fmt.Errorf("what holds without intentions is %q: want allow or deny", s.intentions)
 	}
 	if s.log == nil {
 		s.log = hclog.NewNullLogger()

@@ -24,6 +24,10 @@ const (
 	ModeSnapshot Mode = "snapshot"
 	// ModeStreaming hears of each change by an event.
 	ModeStreaming Mode = "streaming"
+	// ModeAsking asks from time to time, and when Consul was away.
+	ModeAsking Mode = "asking"
+	// ModeFixed is given by the configuration, and not followed.
+	ModeFixed Mode = "fixed"
 	// ModeRetrying waits before it tries again after a failure.
 	ModeRetrying Mode = "retrying"
 )
@@ -45,6 +49,8 @@ type Status struct {
 	Age time.Duration
 	// Failure is why the last attempt failed; empty when it did not.
 	Failure string
+	// Off is why Consul has no such thing, where that is no fault; empty when it has.
+	Off string
 	// Hidden is why what is missing from the last reading counts as unknown; empty when it does not.
 	Hidden string
 	// Problems are what is wrong with the config entries of the last answer. One that cannot be decoded
@@ -56,6 +62,19 @@ type Status struct {
 	Lingering bool
 
 	answered time.Time
+}
+
+// off records why Consul has no such thing, which is no fault.
+func (k *sink) off(reason string) {
+	k.store.Commit(func(tx *facts.Tx) { tx.Off(k.topic, reason) })
+	k.mu.Lock()
+	news := k.status.Off != reason
+	k.status.Off, k.status.Failure, k.status.answered = reason, "", time.Now()
+	k.mu.Unlock()
+	k.source.reached(k.topic)
+	if news {
+		k.source.log.Info("Consul has nothing to follow here", "topic", k.topic, "reason", reason)
+	}
 }
 
 // Status returns how it is going with each topic, in the order of their names.

@@ -43,8 +43,10 @@ func subjectFor(topic facts.Topic) (r *subscribe.SubscribeRequest, ok bool) {
 // entryTopics are the kinds of config entries that have events.
 func entryTopics() map[chain.Kind]subscribe.Topic {
 	return map[chain.Kind]subscribe.Topic{
-		chain.KindServiceDefaults: subscribe.Topic_ServiceDefaults,
-		chain.KindServiceResolver: subscribe.Topic_ServiceResolver,
+		chain.KindServiceDefaults:   subscribe.Topic_ServiceDefaults,
+		chain.KindServiceResolver:   subscribe.Topic_ServiceResolver,
+		chain.KindServiceIntentions: subscribe.Topic_ServiceIntentions,
+		chain.KindMesh:              subscribe.Topic_MeshConfig,
 	}
 }
 
@@ -56,8 +58,10 @@ func rings(kind facts.TopicKind) bool {
 // about is a request about one service. Servers before 1.13 know only the key.
 func about(of subscribe.Topic, topic facts.Topic) *subscribe.SubscribeRequest {
 	return &subscribe.SubscribeRequest{
-		Topic: of, Key: topic.Name,
-		Subject: &subscribe.SubscribeRequest_NamedSubject{NamedSubject: &subscribe.NamedSubject{Key: topic.Name}},
+		Topic: of, Key: topic.Name, PeerName: topic.Peer,
+		Subject: &subscribe.SubscribeRequest_NamedSubject{
+			NamedSubject: &subscribe.NamedSubject{Key: topic.Name, PeerName: topic.Peer},
+		},
 	}
 }
 

@@ -63,7 +63,9 @@ func (s *Source) askDatacenter(ctx context.Context) (string, error) {
 
 // ErrNoConnect means that Consul's service mesh is turned off, so that there is no certificate
 // authority and no trust domain.
-var ErrNoConnect = errors.New("connect is not enabled in Consul (connect.enabled), so there is no trust domain")
+var ErrNoConnect = errors.New(noConnect + ", and so no trust domain")
+
+const noConnect = "connect is not enabled in Consul (connect.enabled), so there is no certificate authority"
 
 // TrustDomain returns the trust domain of Consul's certificate authority, in lower case. While Consul
 // does not answer, or has not made the authority yet, it tries again until ctx ends. It returns
@@ -71,9 +73,10 @@ var ErrNoConnect = errors.New("connect is not enabled in Consul (connect.enabled
 func (s *Source) TrustDomain(ctx context.Context) (string, error) {
 	var roots struct{ TrustDomain string }
 	err := s.insist(ctx, func() error {
+		var f *failure
 		err := s.once(ctx, "/v1/connect/ca/roots", &roots)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "Connect must be enabled"):
+		case errors.As(err, &f) && f.off:
 			return ErrNoConnect
 		case err == nil && roots.TrustDomain == "":
 			return &failure{text: "Consul's certificate authority has no trust domain yet", again: true}

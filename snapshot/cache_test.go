@@ -32,7 +32,7 @@ func newFleet(t *testing.T, cfg snapshot.Config) *fleet {
 func loaded(t *testing.T, cfg snapshot.Config, services ...string) *fleet {
 	f := newFleet(t, cfg)
 	f.store.Commit(func(tx *facts.Tx) {
-		for _, k := range chain.Kinds() {
+		for _, k := range chain.AllKinds() {
 			tx.Entries(k, nil, confirmed)
 		}
 		tx.Services("dc1", services, confirmed)

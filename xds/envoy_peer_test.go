@@ -70,7 +70,7 @@ func startControlAt(t *testing.T, addr string, change func(*xds.Config)) *contro
 
 func (c *control) load(services ...string) {
 	c.store.Commit(func(tx *facts.Tx) {
-		for _, k := range chain.Kinds() {
+		for _, k := range chain.AllKinds() {
 			tx.Entries(k, nil, confirmed)
 		}
 		tx.Services("dc1", services, confirmed)

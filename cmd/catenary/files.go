@@ -17,6 +17,10 @@ import (
 // is wrong in the files is for the log, and may be put right while the server runs.
 func (f *sourceFlags) openFiles(log hclog.Logger, counts *metrics.Metrics) (source, error) {
 	where := f.fixed()
+	world, err := f.world()
+	if err != nil {
+		return source{}, err
+	}
 	set, problems, err := filesource.Load(f.from)
 	if err != nil {
 		return source{}, err
@@ -27,7 +31,7 @@ func (f *sourceFlags) openFiles(log hclog.Logger, counts *metrics.Metrics) (sour
 	}
 	if f.from != filesource.Stdin {
 		files := filesource.New(filesource.Config{
-			Path: f.from, Datacenter: where.datacenter, Logger: log, Metrics: counts,
+			Path: f.from, World: world, Logger: log, Metrics: counts,
 		})
 		src.run, src.problems = files.Run, files.Problems
 		return src, nil
@@ -39,7 +43,7 @@ func (f *sourceFlags) openFiles(log hclog.Logger, counts *metrics.Metrics) (sour
 	src.problems = func() []chain.Problem { return problems }
 	counts.SourceProblems(len(problems))
 	src.run = func(ctx context.Context, store *facts.Store) error {
-		filesource.Commit(store, where.datacenter, set)
+		filesource.Commit(store, world, set)
 		<-ctx.Done()
 		return nil
 	}
@@ -48,6 +52,10 @@ func (f *sourceFlags) openFiles(log hclog.Logger, counts *metrics.Metrics) (sour
 
 // readFiles reads --from once. What is wrong with the files goes to talk.
 func (f *sourceFlags) readFiles(talk io.Writer) (reading, error) {
+	world, err := f.world()
+	if err != nil {
+		return reading{}, err
+	}
 	set, problems, err := filesource.Load(f.from)
 	if err != nil {
 		return reading{}, err
@@ -61,9 +69,18 @@ func (f *sourceFlags) readFiles(talk io.Writer) (reading, error) {
 	if filesource.HasErrors(problems) {
 		return reading{}, found()
 	}
-	store, where := facts.New(), f.fixed()
-	filesource.Commit(store, where.datacenter, set)
-	return reading{store.View(), where}, nil
+	store := facts.New()
+	filesource.Commit(store, world, set)
+	return reading{store.View(), f.fixed()}, nil
+}
+
+// world is what the flags say and files do not.
+func (f *sourceFlags) world() (filesource.World, error) {
+	switch f.intentions {
+	case "", "allow", "deny":
+		return filesource.World{Datacenter: f.fixed().datacenter, DenyByDefault: f.intentions == "deny"}, nil
+	}
+	return filesource.World{}, fmt.Errorf("--default-intention-policy is %q: want allow or deny", f.intentions)
 }
 
 func firstError(problems []chain.Problem) string {

@@ -43,7 +43,7 @@ type place struct{ datacenter, trustDomain string }
 
 // sourceFlags are the flags that choose a source.
 type sourceFlags struct {
-	from, consulAddr, datacenter, trustDomain string
+	from, consulAddr, datacenter, trustDomain, intentions string
 
 	consulServers []string
 	consulMode    string
@@ -55,6 +55,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.consulAddr, "consul-addr", "", "the `URL` of Consul's HTTP API (default $CONSUL_HTTP_ADDR, else 127.0.0.1:8500)")
 	flags.StringVar(&f.datacenter, "datacenter", "", "the `datacenter` to be in (default that of the Consul agent; "+chain.DefaultDatacenter+" with files)")
 	flags.StringVar(&f.trustDomain, "trust-domain", "", "the `domain` that ends the names of services (default that of Consul's certificate authority; "+chain.DefaultTrustDomain+" where there is none, and with files)")
+	flags.StringVar(&f.intentions, "default-intention-policy", "", "`allow|deny`: what holds between services that no intention is about (default what Consul is configured with; allow with files)")
 	cmd.MarkFlagsMutuallyExclusive("from", "consul-addr")
 }
 
@@ -94,7 +95,7 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 	}
 	consul, err := consulwatch.New(consulwatch.Config{
 		Datacenter: strings.ToLower(f.datacenter), Logger: follow, Metrics: queries{counts},
-		Servers: f.consulServers, Follow: consulwatch.Follow(f.consulMode),
+		Servers: f.consulServers, Follow: consulwatch.Follow(f.consulMode), DefaultIntentions: f.intentions,
 	})
 	if err != nil {
 		return source{}, err

@@ -36,6 +36,8 @@ const (
 	WatchUnread = "unread"
 	// WatchDoubtful means that what is missing may only be hidden.
 	WatchDoubtful = "doubtful"
+	// WatchOff means that the source has no such thing, which is no fault; the reason says why.
+	WatchOff = "off"
 	// WatchFailing means that the topic cannot be read; what was known of it stays.
 	WatchFailing = "failing"
 )
@@ -44,6 +46,8 @@ const (
 // given as failure and hidden.
 func (w *Watch) Judge(status facts.TopicStatus, failure, hidden string) {
 	switch {
+	case status.Off && failure == "":
+		w.State, w.Reason = WatchOff, status.Failure
 	case failure != "" || status.Failure != "":
 		w.State, w.Reason = WatchFailing, failure
 		if failure == "" {

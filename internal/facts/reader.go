@@ -32,7 +32,7 @@ func (r *Reader) Service(datacenter, name string) State {
 func (r *Reader) Instances(topic Topic) ([]*Instance, State) {
 	list, state := r.View.Instances(topic)
 	r.note(topic, "", state)
-	if len(list) == 0 && topic.Name != "" {
+	if len(list) == 0 && topic.listed() {
 		r.Service(topic.Datacenter, topic.Name)
 	}
 	return list, state
@@ -43,7 +43,7 @@ func (r *Reader) Known(topic Topic) bool {
 	r.reads[topic.status()] = struct{}{}
 	r.reads[everything.status()] = struct{}{}
 	known := r.View.Known(topic)
-	if !r.Topic(topic).Known && topic.Name != "" {
+	if !r.Topic(topic).Known && topic.listed() {
 		r.reads[ID{Topic: Services(topic.Datacenter), Row: rowKey(topic.Name)}] = struct{}{}
 		r.reads[Services(topic.Datacenter).status()] = struct{}{}
 	}

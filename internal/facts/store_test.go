@@ -196,7 +196,7 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 	}
 	s.Commit(func(tx *facts.Tx) {
 		tx.Services("dc1", nil, confirmed)
-		for _, k := range chain.Kinds() {
+		for _, k := range chain.AllKinds() {
 			tx.Entries(k, nil, confirmed)
 		}
 	})

@@ -38,8 +38,11 @@ const (
 // It is comparable.
 type Topic struct {
 	Kind TopicKind
-	// Datacenter is empty for what all datacenters have in common: entries, rights, roots, certificates.
+	// Datacenter is empty for what all datacenters have in common: entries, rights, roots, certificates; and
+	// for what a cluster peer has.
 	Datacenter string
+	// Peer is the cluster peer that a service is imported from; empty for the own cluster.
+	Peer string
 	// Reader is who wants to read, for TopicRights.
 	Reader string
 	// Name is a service, in lower case because Consul ignores the case of names, or, for TopicEntries,
@@ -47,9 +50,12 @@ type Topic struct {
 	Name string
 }
 
-// String returns the topic as kind/datacenter/reader/name, without what is empty.
+// String returns the topic as kind/datacenter/peer:peer/reader/name, without what is empty.
 func (t Topic) String() string {
 	s := string(t.Kind)
+	if t.Peer != "" {
+		return s + "/peer:" + t.Peer + "/" + t.Name // no name of a datacenter has a colon
+	}
 	for _, part := range []string{t.Datacenter, t.Reader, t.Name} {
 		if part != "" {
 			s += "/" + part
@@ -76,10 +82,25 @@ func Connect(datacenter, service string) Topic {
 	return Topic{Kind: TopicConnect, Datacenter: datacenter, Name: strings.ToLower(service)}
 }
 
+// HealthOfPeer is the topic of the plain instances of a service that is imported from a cluster peer.
+func HealthOfPeer(peer, service string) Topic {
+	return Topic{Kind: TopicHealth, Peer: strings.ToLower(peer), Name: strings.ToLower(service)}
+}
+
+// ConnectOfPeer is the topic of what accepts mesh traffic for a service that is imported from a cluster
+// peer: the peer's mesh gateways, or the instances themselves.
+func ConnectOfPeer(peer, service string) Topic {
+	return Topic{Kind: TopicConnect, Peer: strings.ToLower(peer), Name: strings.ToLower(service)}
+}
+
 // Proxies is the topic of the registrations of a service's sidecars.
 func Proxies(datacenter, service string) Topic {
 	return Topic{Kind: TopicProxies, Datacenter: datacenter, Name: strings.ToLower(service)}
 }
+
+// listed reports whether a topic is of a service that the services of the datacenter would name, if it had
+// any instance. Those of a cluster peer are not among them.
+func (t Topic) listed() bool { return t.Name != "" && t.Peer == "" }
 
 // State is what is known of a fact. Only Absent may be answered as empty.
 type State uint8

@@ -62,11 +62,19 @@ func (tx *Tx) Services(datacenter string, names []string, r Reading) Outcome {
 
 // Fail records why a topic could not be read. Everything known of it stays.
 func (tx *Tx) Fail(topic Topic, reason string) {
+	tx.fail(topic, reason, false)
+}
+
+// Off records why the source has no such thing as the topic, which is no fault. Everything known of it
+// stays.
+func (tx *Tx) Off(topic Topic, reason string) { tx.fail(topic, reason, true) }
+
+func (tx *Tx) fail(topic Topic, reason string, off bool) {
 	status := tx.topic(topic)
-	if status.Failure == reason {
+	if status.Failure == reason && status.Off == off {
 		return
 	}
-	status.Failure = reason
+	status.Failure, status.Off = reason, off
 	tx.setTopic(status)
 	if !status.Known {
 		tx.changed[topic.status()] = struct{}{}

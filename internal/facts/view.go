@@ -24,6 +24,8 @@ type TopicStatus struct {
 	Complete bool
 	// Failure is why the last attempt to read it failed; empty after one that succeeded.
 	Failure string
+	// Off means that there is nothing to read: the failure says why the source has no such thing.
+	Off bool
 }
 
 // Topic returns what is known of a topic; a topic never read has the zero status.
@@ -82,7 +84,7 @@ func (v View) Known(topic Topic) bool {
 
 // unregistered reports whether a topic of instances is of a service that is known not to exist.
 func (v View) unregistered(topic Topic) bool {
-	return topic.Name != "" && v.Service(topic.Datacenter, topic.Name) == Absent
+	return topic.listed() && v.Service(topic.Datacenter, topic.Name) == Absent
 }
 
 // AllEntries returns the entries of a kind in the order of their names.
@@ -131,7 +133,7 @@ func (v View) Topics() []TopicStatus {
 // the services of the datacenter. When not, the reason names what is missing and why.
 func (v View) Ready(datacenter string) (bool, string) {
 	topics := []Topic{Services(datacenter)}
-	for _, k := range chain.Kinds() {
+	for _, k := range chain.AllKinds() {
 		topics = append(topics, Entries(k))
 	}
 	if v.Topic(everything).Complete {

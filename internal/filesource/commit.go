@@ -10,8 +10,20 @@ import (
 // kindProxy is the kind of a sidecar's registration.
 const kindProxy = "connect-proxy"
 
+// World is what files do not say.
+type World struct {
+	Datacenter string
+	// DenyByDefault means that services may not talk to each other where no intention says anything. With
+	// files they may, as in a Consul without ACLs.
+	DenyByDefault bool
+}
+
+// noRoots is why there is no certificate authority.
+const noRoots = "files have no certificate authority: the identities of a mesh need Consul"
+
 // Commit makes a set all there is: what the store had before and the set has not is gone.
-func Commit(store *facts.Store, datacenter string, set Set) {
+func Commit(store *facts.Store, world World, set Set) {
+	datacenter := world.Datacenter
 	confirmed := facts.Reading{Confirmed: true, Reset: true}
 	topics := map[facts.Topic][]*facts.Instance{}
 	// What was there before is read as empty unless it is there still.
@@ -20,7 +32,8 @@ func Commit(store *facts.Store, datacenter string, set Set) {
 		case facts.TopicHealth, facts.TopicConnect, facts.TopicProxies:
 			topics[status.Topic] = nil
 		case facts.TopicEntries, facts.TopicServices: // committed whole below
-		case facts.TopicRights: // files know no rights
+		case facts.TopicRights, facts.TopicRoots, facts.TopicLeaf, facts.TopicGateways, facts.TopicDefaultIntention:
+			// files know none, or the world has it
 		}
 	}
 	var names []string
@@ -38,13 +51,15 @@ func Commit(store *facts.Store, datacenter string, set Set) {
 		byKind[e.Kind()] = append(byKind[e.Kind()], e)
 	}
 	store.Commit(func(tx *facts.Tx) {
-		for _, kind := range chain.Kinds() {
+		for _, kind := range chain.AllKinds() {
 			tx.Entries(kind, byKind[kind], confirmed)
 		}
 		tx.Services(datacenter, slices.Compact(names), confirmed)
 		for topic, instances := range topics {
 			tx.Instances(topic, instances, confirmed)
 		}
+		tx.DefaultIntention(!world.DenyByDefault)
+		tx.Off(facts.CARoots(), noRoots)
 		tx.CloseWorld()
 	})
 }

@@ -34,7 +34,7 @@ func newHarness(t testing.TB) *harness {
 	t.Helper()
 	h := &harness{dir: t.TempDir(), store: facts.New()}
 	h.source = filesource.New(filesource.Config{
-		Path: h.dir, Datacenter: h.Datacenter(), Logger: hclog.NewNullLogger(), Metrics: noMetrics{},
+		Path: h.dir, World: filesource.World{Datacenter: h.Datacenter()}, Logger: hclog.NewNullLogger(), Metrics: noMetrics{},
 	})
 	return h
 }

@@ -130,7 +130,7 @@ func TestACommitMakesASetAllThereIs(t *testing.T) {
 	set, _, err := filesource.Load(dir)
 	must(t, err)
 	store := facts.New()
-	filesource.Commit(store, "dc1", set)
+	filesource.Commit(store, filesource.World{Datacenter: "dc1"}, set)
 	v := store.View()
 	for topic, want := range map[facts.Topic]string{
 		facts.Health("dc1", "web"): "Web web-2", facts.Connect("dc1", "WEB"): "web-2 Web-sidecar-proxy",
@@ -143,7 +143,7 @@ func TestACommitMakesASetAllThereIs(t *testing.T) {
 	if ready, reason := v.Ready("dc1"); !ready {
 		t.Error(reason)
 	}
-	filesource.Commit(store, "dc1", filesource.Set{})
+	filesource.Commit(store, filesource.World{Datacenter: "dc1"}, filesource.Set{})
 	v = store.View()
 	if got := ids(v, facts.Health("dc1", "web")) + strings.Join(v.AllServices("dc1"), " "); got != "" {
 		t.Errorf("%q stayed", got)

@@ -37,10 +37,10 @@ type Metrics interface {
 // Config is what a source needs. All fields are required.
 type Config struct {
 	// Path is a file or a directory.
-	Path       string
-	Datacenter string
-	Logger     hclog.Logger
-	Metrics    Metrics
+	Path    string
+	World   World
+	Logger  hclog.Logger
+	Metrics Metrics
 }
 
 // Source is a path that is followed.
@@ -146,16 +146,16 @@ func (s *Source) load(store *facts.Store) {
 		}
 		return
 	}
-	Commit(store, s.cfg.Datacenter, set)
+	Commit(store, s.cfg.World, set)
 }
 
 // fail tells why nothing is known, where nothing is.
 func (s *Source) fail(store *facts.Store, reason string) {
 	store.Commit(func(tx *facts.Tx) {
-		for _, kind := range chain.Kinds() {
+		for _, kind := range chain.AllKinds() {
 			tx.Fail(facts.Entries(kind), reason)
 		}
-		tx.Fail(facts.Services(s.cfg.Datacenter), reason)
+		tx.Fail(facts.Services(s.cfg.World.Datacenter), reason)
 	})
 }
 

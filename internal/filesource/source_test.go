@@ -56,7 +56,7 @@ func follow(t *testing.T, path string) *followed {
 	f.store = facts.New()
 	f.sub = f.store.Subscribe()
 	f.source = filesource.New(filesource.Config{
-		Path: path, Datacenter: "dc1", Metrics: f, Logger: hclog.New(&hclog.LoggerOptions{Output: f.log}),
+		Path: path, World: filesource.World{Datacenter: "dc1"}, Metrics: f, Logger: hclog.New(&hclog.LoggerOptions{Output: f.log}),
 	})
 	f.Start(t)
 	t.Cleanup(f.sub.Close)

@@ -103,7 +103,7 @@ func (w world) store() *facts.Store {
 	confirmed := facts.Reading{Confirmed: true}
 	s := facts.New()
 	s.Commit(func(tx *facts.Tx) {
-		for _, kind := range chain.Kinds() {
+		for _, kind := range chain.AllKinds() {
 			tx.Entries(kind, byKind[kind], confirmed)
 		}
 		tx.Services(config().Datacenter, names, confirmed)

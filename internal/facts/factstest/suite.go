@@ -53,7 +53,7 @@ func knowsWhatIsNowhere(t *testing.T, h Harness) {
 	h.Start(t)
 	w.service("nowhere", facts.Absent)
 	w.instances(w.health("nowhere"))
-	for _, kind := range chain.Kinds() {
+	for _, kind := range chain.AllKinds() {
 		w.entry(kind, "nowhere", facts.Absent, nil)
 	}
 }
