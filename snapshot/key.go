@@ -59,6 +59,7 @@ type ClusterKey struct {
 	LoadBalancer LoadBalancer
 	Limits       Limits
 	Outlier      Outlier
+	Transport    Transport
 	// Child marks a member of an aggregate cluster.
 	Child bool
 }

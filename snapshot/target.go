@@ -24,7 +24,8 @@ type targets struct {
 	upstream UpstreamKey
 	key      ChainKey
 	out      *Part
-	barred   bool // the client must not read a target, or that is not known
+	tls      TLSParameters // of mutual TLS
+	barred   bool          // the client must not read a target, or that is not known
 }
 
 // plan adds what a chain needs. Nothing is served of a chain with a target that the client must not read.
@@ -87,7 +88,8 @@ func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target
 		ConnectTimeout: target.ConnectTimeout, Protocol: c.Protocol,
 		LoadBalancer: loadBalancer(node),
 		Limits:       t.upstream.Upstream.Config.Limits, Outlier: t.upstream.Upstream.Config.Outlier,
-		Child: name != ClusterName(c, target),
+		Transport: t.transport(target),
+		Child:     name != ClusterName(c, target),
 	})
 	t.add(target.Name, EndpointSetKey{
 		Topic:       t.topic(target),
@@ -95,6 +97,14 @@ func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target
 		OnlyPassing: target.Subset.OnlyPassing,
 		WAN:         target.Datacenter != t.cfg.Datacenter,
 	})
+}
+
+// transport is how a target is dialled.
+func (t *targets) transport(target *chain.Target) Transport {
+	if !t.upstream.Secure {
+		return Plaintext{}
+	}
+	return MutualTLS{SNI: target.SNI, Peer: SpiffeID(t.cfg.TrustDomain, target), Parameters: t.tls}
 }
 
 func (t *targets) note(text string) {

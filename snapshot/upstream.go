@@ -55,6 +55,13 @@ func (k UpstreamKey) plan(p *planner) *Part {
 		return out
 	}
 	t := &targets{planner: p, upstream: k, key: key, out: out}
+	if k.Secure {
+		t.tls = outgoing(p.r)
+		if _, state := p.r.View.Entry(chain.KindMesh, chain.MeshName); state == facts.Unknown {
+			out.Pending = p.r.Why(facts.ID{Topic: facts.Entries(chain.KindMesh)})
+			return out
+		}
+	}
 	if state.Chain != nil {
 		t.plan(state.Chain)
 	}

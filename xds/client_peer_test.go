@@ -1,6 +1,7 @@
 package xds_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -183,7 +184,7 @@ func (f *follower) names(url string) []string {
 	case session.EndpointURL:
 		for _, body := range f.held[session.ClusterURL] {
 			if c := parsed(body, &clusterv3.Cluster{}); c.GetType() == clusterv3.Cluster_EDS {
-				name := c.GetEdsClusterConfig().GetServiceName()
+				name := cmp.Or(c.GetEdsClusterConfig().GetServiceName(), c.GetName())
 				if name == "" {
 					name = c.GetName()
 				}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -27,9 +28,9 @@ func failure(why string) []share { return []share{{to: why, failed: true, percen
 
 func knownCluster(c *clusterv3.Cluster) error {
 	if c.GetClusterType() != nil {
-		return only(c, "name", "cluster_type", "connect_timeout", "lb_policy")
+		return only(c, "name", "alt_stat_name", "cluster_type", "connect_timeout", "lb_policy")
 	}
-	return only(c, "name", "type", "eds_cluster_config", "connect_timeout", "common_lb_config",
+	return only(c, "name", "alt_stat_name", "type", "eds_cluster_config", "connect_timeout", "common_lb_config",
 		"outlier_detection", "circuit_breakers", "lb_policy", "typed_extension_protocol_options",
 		"ring_hash_lb_config", "least_request_lb_config")
 }
@@ -113,7 +114,7 @@ func (s *simulator) level(c *clusterv3.Cluster) (level, error) {
 	if err := admits(c); err != nil {
 		return level{}, err
 	}
-	set := s.endpoints[c.GetEdsClusterConfig().GetServiceName()]
+	set := s.endpoints[cmp.Or(c.GetEdsClusterConfig().GetServiceName(), c.GetName())]
 	const defaultFactor = 1.4
 	l := level{factor: defaultFactor}
 	http2, err := speaksHTTP2(c)

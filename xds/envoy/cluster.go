@@ -19,29 +19,37 @@ const httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 // cluster translates a cluster whose endpoints come over the same stream. The panic threshold is 0,
 // as Consul sets it: when no endpoint is healthy, none gets traffic, and failover can take over.
-func cluster(k snapshot.ClusterKey) *clusterv3.Cluster {
+func cluster(k snapshot.ClusterKey) (*clusterv3.Cluster, error) {
+	socket, err := transport(k.Transport)
+	if err != nil {
+		return nil, err
+	}
 	c := &clusterv3.Cluster{
 		Name:                 k.Name,
+		AltStatName:          k.Name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
-			EdsConfig: fromADS(), ServiceName: k.Endpoints,
-		},
-		ConnectTimeout:   durationpb.New(k.ConnectTimeout),
-		CommonLbConfig:   &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: 0}},
-		OutlierDetection: outlier(k.Outlier),
-		CircuitBreakers:  breakers(k.Limits),
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
+		ConnectTimeout:       durationpb.New(k.ConnectTimeout),
+		CommonLbConfig:       &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: 0}},
+		OutlierDetection:     outlier(k.Outlier),
+		CircuitBreakers:      breakers(k.Limits),
+		TransportSocket:      socket,
+	}
+	if k.Endpoints != k.Name {
+		c.EdsClusterConfig.ServiceName = k.Endpoints
 	}
 	balance(c, k.LoadBalancer)
 	if k.Protocol == "http2" || k.Protocol == "grpc" {
 		c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptionsKey: pack(http2())}
 	}
-	return c
+	return c, nil
 }
 
 // aggregate translates a cluster that fails over along its children.
 func aggregate(k snapshot.AggregateKey) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
-		Name: k.Name,
+		Name:        k.Name,
+		AltStatName: k.Name,
 		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 			Name:        "envoy.clusters.aggregate",
 			TypedConfig: pack(&aggregatev3.ClusterConfig{Clusters: k.Children()}),

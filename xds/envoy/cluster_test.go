@@ -13,6 +13,17 @@ import (
 
 func set(n uint32) snapshot.Limit { return snapshot.Limit{Set: true, Value: n} }
 
+// translated is a cluster in plaintext.
+func translated(t *testing.T, k snapshot.ClusterKey) *clusterv3.Cluster {
+	t.Helper()
+	k.Name, k.Endpoints, k.Transport = "api", "api", snapshot.Plaintext{}
+	c, err := cluster(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // wants compares a message with its JSON form.
 func wants[M proto.Message](t *testing.T, got, empty M, want string) {
 	t.Helper()
@@ -100,7 +111,7 @@ func TestCircuitBreakers(t *testing.T) {
 
 func TestOnlyHTTP2AndGRPCAreSpokenWithPriorKnowledge(t *testing.T) {
 	for protocol, want := range map[string]bool{"tcp": false, "http": false, "http2": true, "grpc": true} {
-		c := cluster(snapshot.ClusterKey{Name: "api", Endpoints: "api", Protocol: protocol})
+		c := translated(t, snapshot.ClusterKey{Protocol: protocol})
 		if got := c.GetTypedExtensionProtocolOptions()[httpOptionsKey] != nil; got != want {
 			t.Errorf("%s: options for HTTP/2 present=%v, want %v", protocol, got, want)
 		}
@@ -108,7 +119,7 @@ func TestOnlyHTTP2AndGRPCAreSpokenWithPriorKnowledge(t *testing.T) {
 }
 
 func TestNoClusterPanics(t *testing.T) {
-	c := cluster(snapshot.ClusterKey{Name: "api", Endpoints: "api", ConnectTimeout: time.Second})
+	c := translated(t, snapshot.ClusterKey{ConnectTimeout: time.Second})
 	if p := c.GetCommonLbConfig().GetHealthyPanicThreshold(); p == nil || p.GetValue() != 0 {
 		t.Errorf("panic threshold %v, want an explicit 0: Envoy's default of 50%% sends to the ill", p)
 	}

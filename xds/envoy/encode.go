@@ -53,7 +53,8 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 		msg, err := endpoints(ref.Name, p)
 		return msg, nil, err
 	case snapshot.ClusterKey:
-		return cluster(p), []string{p.Endpoints}, nil
+		msg, err := cluster(p)
+		return msg, []string{p.Endpoints}, err
 	case snapshot.AggregateKey:
 		return aggregate(p), p.Endpoints(), nil
 	case snapshot.ListenerKey:

@@ -39,7 +39,7 @@ func products() map[string]struct {
 		EnvoyID: "db", Address: "127.0.0.1", Port: 5432, Protocol: "tcp", Chain: snapshot.ChainKey{Service: "db"},
 	}
 	direct := &chain.Chain{StartNode: "resolver:api", Nodes: compiled.Nodes, Targets: compiled.Targets}
-	cluster := snapshot.ClusterKey{Name: "api", Endpoints: "api", Protocol: "grpc", Limits: snapshot.Limits{MaxConnections: set(7)}}
+	cluster := snapshot.ClusterKey{Name: "api", Endpoints: "api", Protocol: "grpc", Transport: snapshot.Plaintext{}, Limits: snapshot.Limits{MaxConnections: set(7)}}
 	aggregate := snapshot.NewAggregateKey("all", 0, []snapshot.Child{{Cluster: "a", Endpoints: "x"}, {Cluster: "b", Endpoints: "y"}})
 	type made = struct {
 		ref     snapshot.Ref
