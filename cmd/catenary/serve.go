@@ -23,6 +23,7 @@ func newServe() *cobra.Command {
 	var from sourceFlags
 	var port grpcFlags
 	var auth authFlags
+	var identity identityFlags
 	var adminAddr, level, format string
 	var plaintextMesh bool
 	cmd := &cobra.Command{
@@ -47,6 +48,9 @@ that proxies go elsewhere, and then itself.`,
 			if p.auth, err = auth.open(from.from != "", port.tls.CA != "", log); err != nil {
 				return err
 			}
+			if p.certificates, err = identity.open(p.source, log, p.counts); err != nil {
+				return err
+			}
 			if p.server, err = port.server(p); err != nil {
 				return err
 			}
@@ -61,6 +65,7 @@ that proxies go elsewhere, and then itself.`,
 	flags := cmd.Flags()
 	port.register(flags)
 	auth.register(flags)
+	identity.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
 	flags.BoolVar(&plaintextMesh, "experimental-plaintext-mesh", false,
 		"serve registered sidecars, in plaintext and without identity; for measuring only")
@@ -76,6 +81,7 @@ type plane struct {
 	counts        *metrics.Metrics
 	source        source
 	auth          *auth
+	certificates  *certificates
 	plaintextMesh bool
 	server        *grpcserver.Server
 	grpc, http    net.Listener
@@ -105,6 +111,7 @@ func (p *plane) run(ctx context.Context) error {
 	group.Go(func() error { return p.source.run(running, store) })
 	group.Go(func() error { return p.hangups(running) })
 	group.Go(func() error { return p.auth.run(running, store) })
+	group.Go(func() error { return p.certificates.run(running, store) })
 	group.Go(func() error { return httpServer.Run(running, p.http) })
 	group.Go(func() error { return p.serveProxies(serving, store) })
 	group.Go(func() error {
@@ -230,7 +237,7 @@ func failure(v facts.View) string {
 
 func (p *plane) problems() []admin.Problem {
 	var list []admin.Problem
-	for _, problem := range p.source.problems() {
+	for _, problem := range append(p.source.problems(), p.certificates.problems()...) {
 		list = append(list, admin.Problem{Problem: problem})
 	}
 	x := p.xds.Load()

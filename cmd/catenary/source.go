@@ -36,6 +36,8 @@ type source struct {
 	reach func(context.Context) error
 	// measure brings those gauges up to date that do not change by an event; nil when there are none.
 	measure func()
+	// consul is the Consul that is followed; nil for files.
+	consul *consulwatch.Source
 }
 
 // place is what every chain is compiled for.
@@ -102,6 +104,7 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 	}
 	return source{
 		name:     "Consul at " + consul.Address(),
+		consul:   consul,
 		run:      consul.Run,
 		reach:    consul.Reach,
 		problems: consul.Problems,

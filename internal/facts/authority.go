@@ -13,10 +13,9 @@ func CARoots() Topic { return Topic{Kind: TopicRoots} }
 // DefaultIntention is the topic of what holds between services that no intention is about.
 func DefaultIntention() Topic { return Topic{Kind: TopicDefaultIntention} }
 
-// LeafOf is the topic of the certificate of a service.
-func LeafOf(service string) Topic {
-	return Topic{Kind: TopicLeaf, Name: strings.ToLower(service)}
-}
+// LeafOf is the topic of the certificate of a service, whose name is as the service is registered: rights
+// and certificates mind the case of names, unlike look-ups.
+func LeafOf(service string) Topic { return Topic{Kind: TopicLeaf, Name: service} }
 
 // Gateways is the topic of the mesh gateways of a datacenter.
 func Gateways(datacenter string) Topic { return Topic{Kind: TopicGateways, Datacenter: datacenter} }

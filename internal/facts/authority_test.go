@@ -33,8 +33,11 @@ func TestValuesAreUnknownUntilCommittedAndChangeOnlyByContent(t *testing.T) {
 	if allow, state := view.DefaultIntention(); state != facts.Present || allow {
 		t.Fatalf("default: %v, %v", allow, state)
 	}
-	if leaf, state := view.Leaf("web"); state != facts.Present || leaf.Serial != "1" {
+	if leaf, state := view.Leaf("Web"); state != facts.Present || leaf.Serial != "1" {
 		t.Fatalf("leaf: %+v, %v", leaf, state)
+	}
+	if _, state := view.Leaf("web"); state != facts.Unknown {
+		t.Fatalf("the certificate of Web is that of web: %v", state)
 	}
 	if len(changed) == 0 {
 		t.Fatal("nothing was told of")
@@ -48,8 +51,8 @@ func TestValuesAreUnknownUntilCommittedAndChangeOnlyByContent(t *testing.T) {
 	if got, state := s.View().Roots(); state != facts.Present || len(got.List) != 1 {
 		t.Fatalf("an answer without roots took them away: %+v, %v", got, state)
 	}
-	s.Commit(func(tx *facts.Tx) { tx.Forget(facts.LeafOf("web")) })
-	if _, state := s.View().Leaf("web"); state != facts.Unknown {
+	s.Commit(func(tx *facts.Tx) { tx.Forget(facts.LeafOf("Web")) })
+	if _, state := s.View().Leaf("Web"); state != facts.Unknown {
 		t.Fatalf("a forgotten leaf is %v", state)
 	}
 }

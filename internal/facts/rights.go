@@ -99,16 +99,3 @@ func (v View) Spellings(service string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-
-// Spelling returns how Consul spells a service: as it is registered in the datacenter, else as any of
-// [View.Spellings] has it. When nothing has its name it is returned as given, with false.
-func (v View) Spelling(datacenter, service string) (string, bool) {
-	row, _ := v.txn.First(tableServices, indexID, Services(datacenter).String(), rowKey(service))
-	if row != nil {
-		return row.(*serviceRow).Name, true
-	}
-	if names := v.Spellings(service); len(names) > 0 {
-		return names[0], true
-	}
-	return service, false
-}

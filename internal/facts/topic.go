@@ -45,8 +45,8 @@ type Topic struct {
 	Peer string
 	// Reader is who wants to read, for TopicRights.
 	Reader string
-	// Name is a service, in lower case because Consul ignores the case of names, or, for TopicEntries,
-	// a kind. It is empty for what is only once there.
+	// Name is a service, in lower case because Consul ignores the case of names (but for TopicLeaf, see
+	// [LeafOf]), or, for TopicEntries, a kind. It is empty for what is only once there.
 	Name string
 }
 

@@ -3,7 +3,6 @@ package identity
 import (
 	"cmp"
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -67,8 +66,8 @@ type Leafs struct {
 	renew chan struct{}
 
 	mu       sync.Mutex
-	pairs    map[string][]pair // by the lower-cased service, the newest first
-	problems map[string]string // by the lower-cased service
+	pairs    map[string][]pair // by service, the newest first
+	problems map[string]string // by service
 }
 
 // pair is a certificate and its key.
@@ -106,7 +105,7 @@ func NewLeafs(cfg LeafsConfig) *Leafs {
 func (l *Leafs) Pair(leaf facts.Leaf) (chainPEM, keyPEM []byte, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.pairs[strings.ToLower(leaf.Service)] {
+	for _, p := range l.pairs[leaf.Service] {
 		// An authority that begins anew counts its serial numbers anew.
 		if p.fact.Serial == leaf.Serial && p.fact.URI == leaf.URI && p.fact.NotAfter.Equal(leaf.NotAfter) {
 			return p.chain, p.key.PEM(), true

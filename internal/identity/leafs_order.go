@@ -55,11 +55,7 @@ type result struct {
 
 // order has a certificate issued.
 func (k *keeper) order(one *kept) {
-	name, known := k.view().Spelling(k.datacenter, one.topic.Name)
-	if !known && one.now != nil {
-		name = one.now.fact.Service // what went from the catalog for a while does not change its name
-	}
-	r := result{topic: one.topic, order: Order{Service: name, URI: k.uri(name)}}
+	r := result{topic: one.topic, order: Order{Service: one.topic.Name, URI: k.uri(one.topic.Name)}}
 	one.busy = true
 	k.running++
 	k.start(func(ctx context.Context) {

@@ -163,31 +163,12 @@ func (k *keeper) forget(now time.Time) {
 	k.tell()
 }
 
-// changed takes over other roots, and other spellings of names.
+// changed takes over other roots.
 func (k *keeper) changed(view facts.View, ids []facts.ID) {
-	roots := false
-	named := map[string]bool{}
 	for _, id := range ids {
-		switch id.Topic.Kind {
-		case facts.TopicRoots:
-			roots = true
-		case facts.TopicServices, facts.TopicEntries:
-			named[id.Row] = true
-		}
-	}
-	now := time.Now()
-	if roots {
-		k.trust(view, now)
-	}
-	if len(named) == 0 {
-		return
-	}
-	for t, one := range k.kept {
-		if one.now == nil || !named[t.Name] {
-			continue
-		}
-		if name, ok := view.Spelling(k.datacenter, t.Name); ok && name != one.now.fact.Service {
-			one.due = now
+		if id.Topic.Kind == facts.TopicRoots {
+			k.trust(view, time.Now())
+			return
 		}
 	}
 }
@@ -275,7 +256,7 @@ func (k *keeper) advance(now time.Time) time.Time {
 // something.
 func (k *keeper) urgent(now time.Time) (best *kept, wake time.Time) {
 	wake = now.Add(idle)
-	free := k.running < orders && k.authority != nil && k.view().Topic(facts.Services(k.datacenter)).Known
+	free := k.running < orders && k.authority != nil
 	for _, one := range k.kept {
 		for _, at := range []time.Time{one.until, one.trim} {
 			if !at.IsZero() {
@@ -295,8 +276,6 @@ func (k *keeper) urgent(now time.Time) (best *kept, wake time.Time) {
 	}
 	return best, wake
 }
-
-func (k *keeper) view() facts.View { return k.store.View() }
 
 // uri is the identity of a service.
 func (k *keeper) uri(service string) string {

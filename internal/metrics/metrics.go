@@ -34,6 +34,7 @@ type Metrics struct {
 	sourceTopics  *prometheus.GaugeVec
 	oldestAnswer  *prometheus.GaugeVec
 	grpc          grpcMetrics
+	identity      identityMetrics
 }
 
 // New returns metrics that all stand at zero. The version is that of the program.
@@ -71,7 +72,9 @@ func New(version string) *Metrics {
 				"A query waits for a change for up to 319 seconds."),
 	}
 	m.grpc = newGRPCMetrics()
+	m.identity = newIdentityMetrics()
 	m.registry.MustRegister(m.grpc.collectors()...)
+	m.registry.MustRegister(m.identity.collectors()...)
 	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	for _, origin := range []string{OriginChains, OriginSource} {

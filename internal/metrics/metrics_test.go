@@ -43,6 +43,8 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 	m.GRPCRefused("names", 0)
 	m.GRPCCertificate(time.Unix(1_900_000_000, 0), nil)
 	m.GRPCCertificate(time.Time{}, errors.New("no such file"))
+	m.LeafsHeld(3, time.Unix(1_800_000_000, 0))
+	m.LeafOrder("issued")
 	got := page(t, m)
 	for _, want := range []string{
 		`catenary_xds_streams{protocol="delta"} 1`,
@@ -66,6 +68,9 @@ func TestEverythingCountedIsOnThePage(t *testing.T) {
 		`catenary_grpc_certificate_reads_total{result="ok"} 1`,
 		`catenary_grpc_certificate_reads_total{result="failed"} 1`,
 		`catenary_grpc_certificate_expiry_timestamp_seconds 1.9e+09`,
+		`catenary_identity_leafs 3`,
+		`catenary_identity_first_expiry_timestamp_seconds 1.8e+09`,
+		`catenary_identity_orders_total{result="issued"} 1`,
 		`version="1.2.3"`,
 		"go_goroutines",
 	} {
