@@ -35,7 +35,7 @@ func (s *selector) parts(c Client) []PartKey {
 	if !s.identified(c, in.Service.Proxy.DestinationServiceName) {
 		return nil
 	}
-	keys := []PartKey{IdentityKey{Service: in.Service.Proxy.DestinationServiceName}}
+	keys := []PartKey{IdentityKey{Service: in.Service.Proxy.DestinationServiceName}, inboundKey(in)}
 	return append(keys, s.upstreams(c, fromProxy(in.Service.Proxy))...)
 }
 

@@ -61,6 +61,12 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 		return httpListener(p), nil, nil
 	case snapshot.Intentions:
 		return intentions(ref.Name, p), nil, nil
+	case snapshot.PublicListenerKey:
+		return publicListener(p), []string{snapshot.LocalApp}, nil
+	case snapshot.ExposedListenerKey:
+		return exposedListener(p), []string{p.Cluster}, nil
+	case snapshot.LocalClusterKey:
+		return localCluster(p), nil, nil
 	case snapshot.Roots:
 		return roots(ref.Name, p), nil, nil
 	case snapshot.Routes:
