@@ -20,7 +20,7 @@ func (f *identityFlags) register(flags *pflag.FlagSet) {
 		"(default $CONSUL_GRPC_ADDR; without either the agent makes them, and their keys)")
 }
 
-// certificates are those of the services, from Consul; there are none with files.
+// certificates are those of the services, from Consul. There are none with files; nil has none either.
 type certificates struct {
 	leafs *identity.Leafs // nil with files
 	close func()
@@ -43,7 +43,7 @@ func (f *identityFlags) open(from source, log hclog.Logger, counts *metrics.Metr
 
 // run keeps up the certificates that are needed until ctx ends.
 func (c *certificates) run(ctx context.Context, store *facts.Store) error {
-	if c.leafs == nil {
+	if c == nil || c.leafs == nil {
 		return nil
 	}
 	defer c.close()
@@ -52,7 +52,7 @@ func (c *certificates) run(ctx context.Context, store *facts.Store) error {
 
 // Pair returns the certificate and the key of a fact.
 func (c *certificates) Pair(leaf facts.Leaf) (chain, key []byte, ok bool) {
-	if c.leafs == nil {
+	if c == nil || c.leafs == nil {
 		return nil, nil, false
 	}
 	return c.leafs.Pair(leaf)
@@ -63,7 +63,7 @@ const codeLate = "CAT1952"
 
 // problems lists what is wrong with certificates.
 func (c *certificates) problems() []chain.Problem {
-	if c.leafs == nil {
+	if c == nil || c.leafs == nil {
 		return nil
 	}
 	var list []chain.Problem
