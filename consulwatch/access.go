@@ -30,6 +30,9 @@ func newAccess(given, own *api.Config, connections int) *access {
 	return &access{given: given, files: filesOf(given), connections: connections, token: own.Token, tls: own.TLSConfig}
 }
 
+// reloadTime is how often it is looked whether files have changed.
+const reloadTime = 5 * time.Second
+
 // secret returns the token.
 func (a *access) secret() string {
 	a.mu.Lock()
@@ -113,23 +116,32 @@ func (s *Source) reloadToken() (changed bool, err error) {
 // reloadCertificates takes over new certificates: what is asked from now on is asked over new connections,
 // and there is another for events before the one there is ends.
 func (s *Source) reloadCertificates() (changed bool, err error) {
-	contents, secure, err := s.access.files.readTLS()
-	if err != nil {
-		return false, fmt.Errorf("%w: those from before stay in use", err)
-	}
-	if old := s.access.certificates(); sameTLS(&contents, &old) {
-		return false, nil
-	}
-	_, fresh, _, err := connectBy(s.access.given, credentials{token: s.access.secret(), tls: contents, secure: secure}, s.access.connections)
-	if err != nil {
+	fresh, err := s.access.renew()
+	if err != nil || fresh == nil {
 		return false, err
 	}
-	s.access.mu.Lock()
-	s.access.tls = contents
-	s.access.mu.Unlock()
 	s.transport.replace(fresh)
 	s.link.renew.give()
 	return true, nil
+}
+
+// renew reads the certificates again, and returns a transport with them when they are others.
+func (a *access) renew() (*transport, error) {
+	contents, secure, err := a.files.readTLS()
+	if err != nil {
+		return nil, fmt.Errorf("%w: those from before stay in use", err)
+	}
+	if old := a.certificates(); sameTLS(&contents, &old) {
+		return nil, nil
+	}
+	_, fresh, _, err := connectBy(a.given, credentials{token: a.secret(), tls: contents, secure: secure}, a.connections)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	a.tls = contents
+	a.mu.Unlock()
+	return fresh, nil
 }
 
 // isNamed reports whether a token is not the anonymous one.

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -21,11 +23,15 @@ import (
 // Authorizer asks Consul what the tokens of clients may. It implements [identity.Authorizer]. Create one
 // with [NewAuthorizer].
 type Authorizer struct {
-	client  *http.Client
-	base    url.URL
-	auth    *api.HttpBasicAuth
-	explain func(q query, err error) *failure
-	close   func()
+	client    *http.Client
+	transport *transport
+	base      url.URL
+	auth      *api.HttpBasicAuth
+	explain   func(q query, err error) *failure
+	access    *access
+
+	mu     sync.Mutex // held while looking at the files of the certificates
+	looked time.Time
 }
 
 const (
@@ -45,6 +51,9 @@ const (
 // NewAuthorizer returns an authorizer at the Consul of a configuration, of which it uses only how to
 // reach it: never the token. Nil means [api.DefaultConfig]. It connects to nothing.
 func NewAuthorizer(cfg *api.Config) (*Authorizer, error) {
+	if cfg == nil {
+		cfg = api.DefaultConfig()
+	}
 	_, transport, own, err := connect(cfg, authorizers)
 	if err != nil {
 		return nil, err
@@ -53,7 +62,8 @@ func NewAuthorizer(cfg *api.Config) (*Authorizer, error) {
 	// Nothing in Consul's API redirects, and a token must not follow.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	a := &Authorizer{
-		client: &client, auth: own.HttpAuth, close: transport.closeIdle,
+		client: &client, auth: own.HttpAuth, transport: transport,
+		access: newAccess(cfg, own, authorizers), looked: time.Now(),
 		base:    url.URL{Scheme: own.Scheme, Host: own.Address, Path: own.PathPrefix},
 		explain: (&Source{address: own.Address}).explain,
 	}
@@ -64,7 +74,23 @@ func NewAuthorizer(cfg *api.Config) (*Authorizer, error) {
 }
 
 // Close closes the connections.
-func (a *Authorizer) Close() { a.close() }
+func (a *Authorizer) Close() { a.transport.closeIdle() }
+
+// refresh looks from time to time whether the certificates are others, when it is about to ask. What cannot
+// be read stays as it was: a [Source] on the same files tells of that.
+func (a *Authorizer) refresh() {
+	if !a.access.files.any() || !a.mu.TryLock() {
+		return
+	}
+	defer a.mu.Unlock()
+	if time.Since(a.looked) < reloadTime {
+		return
+	}
+	a.looked = time.Now()
+	if fresh, err := a.access.renew(); err == nil && fresh != nil {
+		a.transport.replace(fresh)
+	}
+}
 
 // aclQuestion is a question in Consul's form, and with Allow the answer.
 type aclQuestion struct {
@@ -170,6 +196,7 @@ func (a *Authorizer) unreachable(err error) error {
 
 // call returns the body of an answer that is 200; any other is an [api.StatusError].
 func (a *Authorizer) call(ctx context.Context, method, path, secret string, body []byte) ([]byte, error) {
+	a.refresh()
 	target := a.base
 	target.Path += path
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))

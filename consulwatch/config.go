@@ -109,7 +109,7 @@ func (l Limits) withDefaults() Limits {
 	l.RetryMax = cmp.Or(l.RetryMax, 10*time.Second)
 	l.ConfirmMax = cmp.Or(l.ConfirmMax, 30*time.Second)
 	l.Silence = cmp.Or(l.Silence, 10*time.Second)
-	l.Reload = cmp.Or(l.Reload, 5*time.Second)
+	l.Reload = cmp.Or(l.Reload, reloadTime)
 	l.Pace = cmp.Or(l.Pace, 20*time.Millisecond)
 	return l
 }

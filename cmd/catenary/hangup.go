@@ -19,7 +19,7 @@ func (p *plane) hangups(ctx context.Context) error {
 		select {
 		case <-hup:
 			if err := p.source.reload(); err != nil {
-				p.log.Error("nothing was read again: what was read before stays in use", "reason", err)
+				p.log.Error("not all could be read again: what could not stays as it was", "reason", err)
 			}
 		case <-ctx.Done():
 			return nil
