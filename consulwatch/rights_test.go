@@ -1,7 +1,10 @@
 package consulwatch
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -150,5 +153,93 @@ func TestARestoreWithEvents(t *testing.T) {
 		r.eventually(all(instances(apiHealth, facts.Present, "api:passing", "api-old:passing"), instances(web, facts.Present, "web:passing")))
 		t.Logf("as restored after %v", time.Since(start))
 		testenv.Eventually(t, soon, func() error { return r.follows(web, ModeStreaming, c.RPCAddr()) })
+	}
+}
+
+// agentOf is a fake Consul with ACLs, which names the accessor of each token, and remembers who asked.
+func agentOf(t *testing.T, asked chan<- string) *Source {
+	f := startFake(t)
+	f.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/v1/acl/token/self" {
+			return false
+		}
+		token := r.Header.Get("X-Consul-Token")
+		asked <- token
+		accessor := anonymousID
+		if token == "named" {
+			accessor = "11111111-0000-0000-0000-000000000000"
+		}
+		fmt.Fprintf(w, `{"AccessorID":%q}`, accessor)
+		return true
+	}
+	s, err := New(f.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.transport.closeIdle)
+	return s
+}
+
+// A token that is read between an answer and the question what it is worth says nothing of the answer.
+func TestAnAnswerIsJudgedByItsOwnToken(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	s := agentOf(t, asked)
+	a, err := s.ask(t.Context(), queryFor(apiHealth, ""), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.access.token = "named"
+	if seen, err := s.rights.verified(t.Context(), a.token); seen || err != nil {
+		t.Errorf("what was asked without a token is confirmed by the one there is now: %t, %v", seen, err)
+	}
+	if token := <-asked; token != "" {
+		t.Errorf("asked with %q", token)
+	}
+	a, err = s.ask(t.Context(), queryFor(apiHealth, ""), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.access.token = anonymous
+	if seen, err := s.rights.verified(t.Context(), a.token); !seen || err != nil || len(asked) > 0 {
+		t.Errorf("what was asked with a token: %t, %v", seen, err)
+	}
+	if seen, err := s.rights.verified(t.Context(), anonymous); seen || err != nil {
+		t.Errorf("the anonymous token by its name: %t, %v", seen, err)
+	}
+	if token := <-asked; token != anonymous {
+		t.Errorf("what is known of one token is taken for another, asked with %q", token)
+	}
+}
+
+// Who waits for another's question must not wait longer than it may.
+func TestWhoWaitsForRightsMayGiveUp(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string) // nobody listens at first: the agent hangs
+	s := agentOf(t, asked)
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.rights.verified(t.Context(), "")
+		first <- err
+	}()
+	testenv.Eventually(t, soon, func() error {
+		if s.rights.turn.TryAcquire(1) {
+			s.rights.turn.Release(1)
+			return errors.New("it does not ask yet")
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := s.rights.verified(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it says %v", err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	<-asked
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }
