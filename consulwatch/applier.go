@@ -84,6 +84,8 @@ func (a *applier) update(u *subscribe.ServiceHealthUpdate, index uint64) ([]effe
 	switch {
 	case e.key.node == "" || e.key.id == "":
 		return nil, fmt.Errorf("an event of service health has no node or no service ID")
+	case index < a.index:
+		return nil, nil // told before
 	case u.GetOp() == subscribe.CatalogOp_Register:
 		in, err := eventInstance(row)
 		if err != nil {

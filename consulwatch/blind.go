@@ -14,10 +14,10 @@ type missing struct {
 	confirmed bool
 }
 
-// note remembers a snapshot that lacked something.
-func (m *missing) note(list []*facts.Instance, out facts.Outcome, index uint64) {
+// note remembers a snapshot, if it lacked something.
+func (m *missing) note(list []*facts.Instance, lacks bool, index uint64) {
 	*m = missing{}
-	if out.Suspects == 0 {
+	if !lacks {
 		return
 	}
 	m.has, m.index = make(map[instanceKey]bool, len(list)), index

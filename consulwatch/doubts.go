@@ -25,14 +25,23 @@ type doubts struct {
 	source *Source
 	to     *sink
 	query  query
+	turns  *turns
 	wait   *backoff.ExponentialBackOff
 
 	raised   bool
 	suspects int
+	filtered bool // the last reading had something hidden from it
 	timer    *time.Timer
+
+	// While readings fail the next is due at a certain time, whatever else asks for one: trouble is not
+	// asked about more often because much happens.
+	failing bool
+	limited bool // by the limits of Consul
+	next    time.Time
 
 	answers chan reading // the outcome of the reading that is under way
 	reading bool
+	known   uint64        // what the topic was known up to when it began
 	stale   bool          // a snapshot was committed since it began
 	rung    bool          // another reading was asked for since it began
 	ended   time.Time     // when the last reading ended
@@ -55,50 +64,76 @@ func (s *Source) newDoubts(to *sink) *doubts {
 		source: s, to: to, query: queryFor(to.topic, s.datacenterOf(to.topic)), answers: make(chan reading, 1),
 		wait: exponential(s.limits.RetryMin, s.limits.ConfirmMax), timer: time.NewTimer(0),
 	}
+	d.turns = s.enterTurns(d.query.dc)
 	d.timer.Stop()
 	return d
 }
 
-// confirmsIn returns what bounds the readings of a datacenter.
-func (s *Source) confirmsIn(datacenter string) *semaphore.Weighted {
+// turns bounds the readings of a datacenter.
+type turns struct {
+	*semaphore.Weighted
+	topics int // how many there are; Source.mu is held
+}
+
+// enterTurns returns the turns of a datacenter, which are kept until leaveTurns was called as often.
+func (s *Source) enterTurns(datacenter string) *turns {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	turns := s.confirms[datacenter]
-	if turns == nil {
-		turns = semaphore.NewWeighted(confirming)
-		s.confirms[datacenter] = turns
+	t := s.confirms[datacenter]
+	if t == nil {
+		t = &turns{Weighted: semaphore.NewWeighted(confirming)}
+		s.confirms[datacenter] = t
 	}
-	return turns
+	t.topics++
+	return t
+}
+
+func (s *Source) leaveTurns(datacenter string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.confirms[datacenter]; t.topics > 1 {
+		t.topics--
+		return
+	}
+	delete(s.confirms, datacenter)
 }
 
 // due receives when a reading is to be made.
 func (d *doubts) due() <-chan time.Time { return d.timer.C }
 
-// judge decides from what a commit did whether there is doubt. New doubt is looked into at once.
+// judge decides from what a commit did whether there is doubt. New doubt is looked into at once. That
+// something is hidden, only another reading can take back.
 func (d *doubts) judge(out facts.Outcome) {
-	doubt := out.Suspects > 0 || out.Older > 0 || out.Unconfirmed
+	doubt := out.Suspects > 0 || out.Older > 0 || out.Unconfirmed || d.filtered
 	fresh := doubt && (out.Suspects > d.suspects || out.Older > 0 || !d.raised)
 	d.raised, d.suspects = doubt, out.Suspects
 	switch {
 	case fresh:
 		d.raise()
 	case !doubt:
-		d.timer.Stop()
+		if !d.failing { // else the next reading shows whether it is over
+			d.timer.Stop()
+		}
 		d.to.hidden("")
 	}
 }
 
-// raise has the whole read: at once, but what is large is not read all the time. What is raised while a
-// reading is under way is for the next.
+// raise has the whole read: at once, but what is large is not read all the time, nor what fails. What is
+// raised while a reading is under way is for the next.
 func (d *doubts) raise() {
 	d.raised, d.rung = true, d.reading
-	d.wait.Reset()
-	d.timer.Reset(time.Until(d.ended.Add(max(d.source.limits.Pace, readingPause*d.took))))
+	at := d.ended.Add(max(d.source.limits.Pace, readingPause*d.took))
+	if d.failing {
+		at = d.next
+	} else {
+		d.wait.Reset()
+	}
+	d.timer.Reset(time.Until(at))
 }
 
 // raiseWithin is raise after a while, unless a reading is due before.
 func (d *doubts) raiseWithin(wait time.Duration) {
-	if d.raised {
+	if d.raised || d.failing {
 		d.raise()
 		return
 	}
@@ -107,7 +142,28 @@ func (d *doubts) raiseWithin(wait time.Duration) {
 }
 
 // again has the whole read after a while.
-func (d *doubts) again() { d.timer.Reset(d.wait.NextBackOff()) }
+func (d *doubts) again() {
+	wait := d.wait.NextBackOff()
+	d.next = time.Now().Add(wait)
+	d.timer.Reset(wait)
+}
+
+// failed has what could not be read tried again after a while.
+func (d *doubts) failed(err error) {
+	var f *failure
+	d.failing, d.limited = true, errors.As(err, &f) && f.limited
+	d.again()
+}
+
+// hasten has what could not be read tried again soon, because Consul answers again. Where it asked for
+// patience, what others are answered says nothing.
+func (d *doubts) hasten() {
+	if d.failing && !d.limited && !d.reading {
+		wait := d.source.spread(2 * d.source.limits.RetryMin)
+		d.next = time.Now().Add(wait)
+		d.timer.Reset(wait)
+	}
+}
 
 // look begins a reading, if none is under way.
 func (d *doubts) look(ctx context.Context) {
@@ -115,17 +171,22 @@ func (d *doubts) look(ctx context.Context) {
 		return // what it does not resolve is looked into again
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
-	d.reading, d.stale, d.rung, d.since = true, false, false, map[instanceKey]effect{}
+	d.begin()
 	d.running.Go(func() { d.answers <- d.read(ctx) })
+}
+
+// begin notes that a reading begins.
+func (d *doubts) begin() {
+	d.reading, d.stale, d.rung = true, false, false
+	d.known, d.since = d.to.known, map[instanceKey]effect{}
 }
 
 func (d *doubts) read(ctx context.Context) (r reading) {
 	if !d.source.always(d.to.topic) {
-		turns := d.source.confirmsIn(d.query.dc)
-		if r.err = turns.Acquire(ctx, 1); r.err != nil {
+		if r.err = d.turns.Acquire(ctx, 1); r.err != nil {
 			return r
 		}
-		defer turns.Release(1)
+		defer d.turns.Release(1)
 	}
 	if r.answer, r.err = d.source.ask(ctx, d.query, 0, 0); r.err == nil && !r.answer.filtered {
 		r.seen, r.err = d.source.rights.verified(ctx, r.answer.token)
@@ -151,12 +212,13 @@ func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
 	d.finish(r.answer.took)
 	switch {
 	case errors.Is(r.err, context.Canceled):
-		d.timer.Reset(0) // with the stream; the next looks again
+		d.resume()
 		return nil, false, nil
 	case r.err != nil:
-		d.again()
+		d.failed(r.err)
 		return nil, false, r.err
 	case d.stale:
+		d.failing = false
 		d.raise()
 		return nil, false, nil
 	}
@@ -170,7 +232,12 @@ func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
 
 // resolved judges by what a reading did.
 func (d *doubts) resolved(out facts.Outcome, r reading) {
-	d.raised, d.suspects = out.Suspects > 0 || out.Unconfirmed, out.Suspects
+	if d.failing {
+		d.failing = false
+		d.wait.Reset()
+	}
+	d.filtered, d.suspects = r.answer.filtered, out.Suspects
+	d.raised = out.Suspects > 0 || out.Unconfirmed || d.filtered
 	hidden := ""
 	if d.raised && !r.seen {
 		hidden = hiddenReason(r.answer.filtered)
@@ -201,5 +268,21 @@ func (d *doubts) stop() {
 	d.finish(0)
 	<-d.answers
 	d.since = nil
+	d.resume()
+}
+
+// resume has the next stream begin the reading that has ended with the last.
+func (d *doubts) resume() {
+	if d.failing {
+		d.again()
+		return
+	}
 	d.timer.Reset(0)
+}
+
+// end is stop for good.
+func (d *doubts) end() {
+	d.stop()
+	d.timer.Stop()
+	d.source.leaveTurns(d.query.dc)
 }

@@ -28,17 +28,24 @@ func (s *Source) lost(topic facts.Topic, reason string) {
 // all are answered. Where only some are, as under a rate limit, neither is repeated.
 func (s *Source) reached(topic facts.Topic) {
 	s.mu.Lock()
+	hasten := len(s.away) > 0 && !s.back
+	s.back = true
+	s.mu.Unlock()
+	s.regained(topic)
+	if hasten {
+		s.recovered.give()
+	}
+}
+
+// regained notes that a topic has what it asks for, which may be events alone.
+func (s *Source) regained(topic facts.Topic) {
+	s.mu.Lock()
 	before := len(s.away)
 	delete(s.away, topic)
 	over := before > 0 && len(s.away) == 0
-	hasten := before > 0 && !s.back
-	s.back = true
 	s.mu.Unlock()
 	if over {
 		s.log.Info("Consul answers again", "address", s.address)
-	}
-	if hasten {
-		s.recovered.give()
 	}
 }
 

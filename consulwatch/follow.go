@@ -53,6 +53,7 @@ type watch struct {
 	// While it is in doubt whether what is missing is gone, the whole is read again from time to time.
 	doubt    bool
 	suspects int
+	filtered bool // something was hidden from the last answer that can tell
 	recheck  time.Time
 
 	retry, confirm *backoff.ExponentialBackOff
@@ -170,10 +171,14 @@ func (w *watch) read(ctx context.Context) error {
 			return err
 		}
 	}
+	if a.index < w.to.known { // the leader has no delay: it was restored
+		w.to.known = 0
+	}
 	out, err := w.to.commit(a, facts.Reading{Confirmed: seen, Reset: true})
 	if err != nil {
 		return err
 	}
+	w.filtered = a.filtered
 	w.index, w.from, w.backend = a.index, a.backend, ""
 	if w.waits != w.query {
 		w.from = "" // the index is that of another query
@@ -231,6 +236,11 @@ func (w *watch) take(a answer, patience time.Duration) error {
 		return nil
 	}
 	w.backend = a.backend
+	if a.filtered && !w.filtered {
+		w.filtered = true
+		w.index = 0 // the whole shows what of it is missing
+		return nil
+	}
 	if w.from == a.backend {
 		early := a.took < patience-patience/10
 		switch {
@@ -261,10 +271,10 @@ func (w *watch) take(a answer, patience time.Duration) error {
 }
 
 // judge decides from what a commit did whether it is in doubt what is there. New doubt is looked
-// into at once.
+// into at once. That something is hidden, only a reading of the whole can take back.
 func (w *watch) judge(out facts.Outcome) {
-	doubt := out.Suspects > 0 || out.Unconfirmed
-	if doubt && out.Suspects > w.suspects || doubt && !w.doubt {
+	doubt := out.Suspects > 0 || out.Older > 0 || out.Unconfirmed || w.filtered
+	if doubt && (out.Suspects > w.suspects || out.Older > 0 || !w.doubt) {
 		w.recheck = time.Now()
 		w.confirm.Reset()
 	}

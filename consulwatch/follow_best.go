@@ -44,28 +44,31 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 		s.followBlocking(polling, to)
 		end()
 		<-done
-		s.polled(to.topic, nil)
 	}
 }
 
 // awaitEvents waits until it is worth asking for events again: at once when there was no connection and
-// there is one, else after a while.
+// there is one, soon when the token is another, else after a while.
 func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
-	wait := s.spread(2 * s.limits.RetryMin)
+	renamed := s.renamed.next()
 	if c, _, _ := s.link.get(); c != nil {
-		wait = again.NextBackOff()
+		if pause(ctx, again.NextBackOff(), renamed) {
+			again.Reset()
+			pause(ctx, s.spread(2*s.limits.RetryMin), nil)
+		}
+		return
 	}
-	defer func() { pause(ctx, wait, nil) }()
 	for ctx.Err() == nil {
 		c, changed, _ := s.link.get()
 		if c != nil {
-			return
+			break
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
 	}
+	pause(ctx, s.spread(2*s.limits.RetryMin), nil)
 }
 
 // followStream is the [follower] by events alone, for topics that have them.
@@ -86,6 +89,9 @@ func (s *Source) followStream(ctx context.Context, to *sink) {
 	}
 }
 
+// mostReasons is how many reasons for queries in the place of events are said before all have events.
+const mostReasons = 10
+
 // polled says once for each reason that topics are followed by queries because events cannot be had, and
 // once that all have events again. No error means that the topic has. That Consul is away as a whole is
 // said by whoever asks it.
@@ -96,21 +102,22 @@ func (s *Source) polled(topic facts.Topic, err error) {
 		reason, away = err.Error(), errors.As(err, &f) && f.server
 	}
 	s.mu.Lock()
-	news := reason != ""
-	for _, known := range s.polls {
-		news = news && known != reason
-	}
-	had := len(s.polls) > 0
 	if reason == "" {
 		delete(s.polls, topic)
 	} else {
 		s.polls[topic] = reason
 	}
-	over := had && len(s.polls) == 0 && s.pollsSaid
-	s.pollsSaid = !over && (s.pollsSaid || news && !away)
+	news := reason != "" && !away && !s.pollsSaid[reason] && len(s.pollsSaid) < mostReasons
+	over := len(s.polls) == 0 && len(s.pollsSaid) > 0
+	switch {
+	case news:
+		s.pollsSaid[reason] = true
+	case over:
+		clear(s.pollsSaid)
+	}
 	s.mu.Unlock()
 	switch {
-	case news && !away:
+	case news:
 		s.log.Warn("events cannot be had, so what they would tell is asked for by blocking queries", "topic", topic, "reason", reason)
 	case over:
 		s.log.Info("all topics that have events are followed by them again")

@@ -33,13 +33,18 @@ type streamWatch struct {
 	doubts *doubts
 	retry  *backoff.ExponentialBackOff
 
+	// swept is when the whole is read because events do not tell all; nil while it need not be.
+	swept *time.Timer
+
 	// Of the stream in use.
+	server  string
 	settle  *time.Timer // when the snapshot counts
 	ended   time.Time   // when the snapshot ended
 	failing int         // how many streams in a row brought nothing
 	central central
 	missing missing
-	unseen  int // how many streams in a row did not show what there is
+	unseen  int  // how many streams in a row did not show what there is
+	reset   bool // the last stream ended as when the state is restored: the next may tell less, or of before
 }
 
 // followEvents follows a topic by events. It returns when ctx ends, or with the reason why events cannot
@@ -50,7 +55,7 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 		w.bell = &bell{kind: to.topic.Kind}
 	}
 	w.forget()
-	defer w.doubts.stop()
+	defer w.end()
 	w.readFirst(ctx)
 	for ctx.Err() == nil {
 		conn, err := s.link.await(ctx)
@@ -64,7 +69,6 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 		if err != nil {
 			return err
 		}
-		to.served(conn.server)
 		err = w.stream(ctx, conn)
 		if ctx.Err() != nil {
 			return nil
@@ -74,6 +78,14 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 		}
 	}
 	return nil
+}
+
+// end ends what the watch has begun.
+func (w *streamWatch) end() {
+	w.doubts.end()
+	if w.swept != nil {
+		w.swept.Stop()
+	}
 }
 
 // forget drops the view, so that the next stream begins with a snapshot.
@@ -114,6 +126,7 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 	case errors.Is(err, errReset):
 		most = mostPatience
 		w.forget()
+		w.to.known, w.reset = 0, true
 		w.source.suspectRights()
 	case errors.Is(err, errRenamed):
 		most = mostPatience
@@ -144,19 +157,22 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 
 // stream follows one stream to its end.
 func (w *streamWatch) stream(ctx context.Context, on *connection) error {
-	renamed := w.source.renamed.next()
+	w.server = on.server
+	renamed, recovered := w.source.renamed.next(), w.source.recovered.next()
 	request, _ := subjectFor(w.to.topic)
 	request.Datacenter = w.source.datacenterOf(w.to.topic)
 	request.Token, request.Index = w.source.access.secret(), w.resume()
 	if request.Index > 0 {
 		w.to.mode(ModeStreaming)
+		w.to.served(on.server)
 	} else {
 		w.forget()
 		w.to.mode(ModeSnapshot)
+		w.to.served("")
 	}
 	sub, err := subscribeTo(ctx, subscribe.NewStateChangeSubscriptionClient(on.conn), request)
 	if err != nil {
-		return explainEnd(w.to.topic, on.server, err)
+		return explainEnd(on.server, err)
 	}
 	defer sub.close()
 	defer w.doubts.stop()
@@ -177,6 +193,12 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 			w.settled()
 		case <-w.central.next:
 			w.merged()
+		case <-w.sweepDue():
+			w.swept = nil
+			w.doubts.raise()
+		case <-recovered:
+			recovered = w.source.recovered.next()
+			w.doubts.hasten()
 		case <-w.doubts.due():
 			w.doubts.look(ctx)
 		case r := <-w.doubts.answers:
@@ -185,7 +207,7 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 				return errBlind
 			}
 		case err := <-sub.failed:
-			return explainEnd(w.to.topic, on.server, err)
+			return explainEnd(on.server, err)
 		case <-on.left:
 			return errMoved
 		case <-renamed:
@@ -219,6 +241,9 @@ func (w *streamWatch) event(e *subscribe.Event) error {
 		if w.to.effects(effects, w.view.index) {
 			w.doubts.raise()
 		}
+		for _, e := range effects {
+			w.sweep(e.put)
+		}
 	}
 	return nil
 }
@@ -248,15 +273,28 @@ func (w *streamWatch) merged() {
 
 // sweep has the whole read from time to time where events do not tell all: that an instance which spoke
 // the mesh protocol itself does so no more.
-func (w *streamWatch) sweep() {
-	if w.to.topic.Kind != facts.TopicConnect || w.doubts.raised {
-		return
-	}
-	list, _ := w.to.store.View().Instances(w.to.topic)
-	if slices.ContainsFunc(list, func(in *facts.Instance) bool { return in.Service.Connect.Native }) {
+func (w *streamWatch) sweep(news ...*facts.Instance) {
+	native := func(in *facts.Instance) bool { return in != nil && in.Service.Connect.Native }
+	if w.to.topic.Kind == facts.TopicConnect && w.swept == nil && slices.ContainsFunc(news, native) {
 		wait := w.source.limits.Wait
-		w.doubts.timer.Reset(wait - rand.N(wait/4))
+		w.swept = time.NewTimer(wait - rand.N(wait/sweepSpread))
 	}
+}
+
+// sweepAll is sweep for all there are.
+func (w *streamWatch) sweepAll() {
+	list, _ := w.to.store.View().Instances(w.to.topic)
+	w.sweep(list...)
+}
+
+// sweepSpread is the part of [Limits.Wait] over which sweeps are spread.
+const sweepSpread = 5
+
+func (w *streamWatch) sweepDue() <-chan time.Time {
+	if w.swept == nil {
+		return nil
+	}
+	return w.swept.C
 }
 
 // settled commits a snapshot, or, when the view is live already, notes that the stream is good.
@@ -264,15 +302,38 @@ func (w *streamWatch) settled() {
 	w.failing = 0
 	w.retry.Reset()
 	w.to.mode(ModeStreaming)
+	w.to.served(w.server)
+	w.to.works(w.doubts.failing)
 	if w.live() {
 		return
 	}
-	w.doubts.overtake()
+	index := w.view.index
 	list := w.view.settle()
-	out := w.to.snapshot(list, w.view.index)
-	w.missing.note(list, out, w.view.index)
-	w.doubts.judge(out)
-	w.sweep()
+	if index < w.to.known {
+		w.late(list, index)
+	} else {
+		w.doubts.overtake()
+		out := w.to.snapshot(list, index)
+		w.missing.note(list, out.Suspects > 0, index)
+		w.doubts.judge(out)
+	}
+	if w.reset {
+		w.reset = false
+		w.doubts.raise()
+	}
+	w.sweepAll()
+}
+
+// late takes a snapshot from before what is known, as from a server that is behind the others: it would
+// bring back what is gone. What that server tells of the time up to there has no effect. Where it is what
+// is known that is of no time any more, a reading shows it.
+func (w *streamWatch) late(list []*facts.Instance, index uint64) {
+	w.view.read(w.to.known)
+	w.to.heard(index)
+	w.missing.note(list, true, index)
+	if !w.doubts.reading {
+		w.doubts.raise()
+	}
 }
 
 // answered commits the reading of the whole, and what has happened since.
@@ -283,10 +344,13 @@ func (w *streamWatch) answered(r reading) {
 		return
 	}
 	w.missing.confirmed = r.seen
+	if r.answer.index < w.doubts.known { // the leader has no delay: it was restored
+		w.to.known, w.view.floor = 0, 0
+	}
 	later = slices.DeleteFunc(later, func(e effect) bool { return e.index <= r.answer.index })
 	out, err := w.to.commitSince(r.answer, facts.Reading{Confirmed: r.seen, Reset: true}, later)
 	if err != nil {
-		w.doubts.again()
+		w.doubts.failed(err)
 		w.to.failed(err)
 		return
 	}
@@ -295,7 +359,7 @@ func (w *streamWatch) answered(r reading) {
 		w.bell.read = r.answer.index
 	}
 	w.doubts.resolved(out, r)
-	w.sweep()
+	w.sweepAll()
 }
 
 // firstRead is how long the first reading may hold up the stream.

@@ -118,7 +118,8 @@ func (r *roster) forget(ctx context.Context, topics []facts.Topic) {
 	for _, f := range ended {
 		<-f.done
 		f.sink.hidden("")
-		s.reached(f.sink.topic)
+		s.regained(f.sink.topic)
+		s.polled(f.sink.topic, nil)
 	}
 	var kept []facts.Topic
 	r.store.Commit(func(tx *facts.Tx) {

@@ -18,7 +18,10 @@ type sink struct {
 	store  *facts.Store
 	topic  facts.Topic
 
-	warnings []string // of the last answer; only the follower touches it
+	// Only the follower touches these.
+	warnings []string // of the last answer
+	// known is the highest index of what was committed, since a restore: what is from before it is old.
+	known uint64
 	// gateways is what a topic of gateways is made of; nil for others.
 	gateways *gateways
 
@@ -54,6 +57,10 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 		result = ResultChanged
 	}
 	k.source.metrics.Query(k.topic.Kind, result, a.took)
+	k.learn(a.index)
+	for _, e := range since {
+		k.learn(e.index)
+	}
 	k.answered(a)
 	k.mu.Lock()
 	k.status.Failure, k.status.Off, k.status.Problems = "", "", d.problems
@@ -61,6 +68,9 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 	k.say(d.broken)
 	return out, nil
 }
+
+// learn records the index of what was committed.
+func (k *sink) learn(index uint64) { k.known = max(k.known, index) }
 
 // unchanged records that Consul had nothing newer.
 func (k *sink) unchanged(a answer) {

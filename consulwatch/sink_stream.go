@@ -11,12 +11,22 @@ func (k *sink) snapshot(list []*facts.Instance, index uint64) facts.Outcome {
 	var out facts.Outcome
 	k.store.Commit(func(tx *facts.Tx) { out = tx.Instances(k.topic, list, facts.Reading{}) })
 	k.source.metrics.Event(k.topic.Kind, out.Changed)
+	k.learn(index)
 	k.heard(index)
+	return out
+}
+
+// works records that the events come which a topic may have lacked, unless it is its queries that fail.
+func (k *sink) works(failing bool) {
+	k.source.polled(k.topic, nil)
+	if failing {
+		return
+	}
 	k.mu.Lock()
 	k.status.Failure, k.status.Problems = "", nil
 	k.mu.Unlock()
 	k.say("")
-	return out
+	k.source.regained(k.topic)
 }
 
 // effects commits what live events did, and reports whether it is in doubt now what there is: nothing is
@@ -25,6 +35,7 @@ func (k *sink) effects(effects []effect, index uint64) (doubt bool) {
 	changed, removed := false, false
 	k.store.Commit(func(tx *facts.Tx) { changed, removed = apply(tx, k.topic, effects) })
 	k.source.metrics.Event(k.topic.Kind, changed)
+	k.learn(index)
 	k.heard(index)
 	if !removed {
 		return false
@@ -46,12 +57,11 @@ func apply(tx *facts.Tx, topic facts.Topic, effects []effect) (changed, removed 
 	return changed, removed
 }
 
-// heard records that the server has told something.
+// heard records that the server has told something. That is no proof that queries are answered.
 func (k *sink) heard(index uint64) {
 	k.mu.Lock()
 	k.status.Index, k.status.Backend, k.status.answered = index, backendEvents, time.Now()
 	k.mu.Unlock()
-	k.source.reached(k.topic)
 }
 
 // served records which server tells the events; empty means that none does.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
@@ -44,14 +43,14 @@ type Source struct {
 
 	mu        sync.Mutex
 	following map[facts.Topic]*followed
-	local     string                         // the agent's datacenter, once known
-	away      map[facts.Topic]struct{}       // for which topics Consul does not answer
-	back      bool                           // it has answered one since it was away
-	confirms  map[string]*semaphore.Weighted // by datacenter: bounds the readings that resolve doubts
-	polls     map[facts.Topic]string         // which topics are followed by queries for want of events, and why
-	pollsSaid bool                           // it was said that events cannot be had
-	veiled    map[facts.Topic]string         // of which topics something may be hidden, and why
-	waiting   string                         // why a question about the wiring is not answered
+	local     string                   // the agent's datacenter, once known
+	away      map[facts.Topic]struct{} // for which topics Consul does not answer
+	back      bool                     // it has answered one since it was away
+	confirms  map[string]*turns        // by datacenter: bounds the readings that resolve doubts
+	polls     map[facts.Topic]string   // which topics are followed by queries for want of events, and why
+	pollsSaid map[string]bool          // the reasons for that which were said since all had events
+	veiled    map[facts.Topic]string   // of which topics something may be hidden, and why
+	waiting   string                   // why a question about the wiring is not answered
 }
 
 // followed is a topic that is followed.
@@ -78,7 +77,7 @@ func New(cfg Config) (*Source, error) {
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
-		confirms: map[string]*semaphore.Weighted{}, polls: map[facts.Topic]string{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
+		confirms: map[string]*turns{}, polls: map[facts.Topic]string{}, pollsSaid: map[string]bool{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
 	}
 	if s.intentions = cfg.DefaultIntentions; !slices.Contains([]string{"", policyAllow, policyDeny}, s.intentions) {
 		return nil, fmt.Errorf("what holds without intentions is %q: want allow or deny", s.intentions)

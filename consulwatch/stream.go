@@ -117,7 +117,7 @@ var (
 )
 
 // explainEnd turns the error of a stream into what it means.
-func explainEnd(topic facts.Topic, server string, err error) error {
+func explainEnd(server string, err error) error {
 	s, _ := status.FromError(err)
 	said := strings.TrimPrefix(s.Message(), "rpc error: ")
 	f := &failure{cause: err, again: true}
@@ -134,7 +134,7 @@ func explainEnd(topic facts.Topic, server string, err error) error {
 	case s.Code() == codes.Unimplemented:
 		f.text = fmt.Sprintf("the server %s has no event streams (%s)", server, said)
 	default:
-		f.text = fmt.Sprintf("the server %s refuses events for %s: %s (%s)", server, topic, said, s.Code())
+		f.text = fmt.Sprintf("the server %s refuses events: %s (%s)", server, said, s.Code())
 	}
 	return f
 }
