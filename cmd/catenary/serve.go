@@ -137,7 +137,7 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 	}
 	server := xds.NewServer(xds.Config{
 		Store: store, Logger: p.log, Metrics: p.counts, PlaintextMesh: p.plaintextMesh,
-		Datacenter: place.datacenter, TrustDomain: place.trustDomain, Guard: p.auth.guard(place, p.log),
+		Datacenter: place.datacenter, TrustDomain: place.trustDomain, Guard: p.auth.guard(place, p.log), Secrets: p.certificates,
 	})
 	server.Register(p.server)
 	p.xds.Store(&placed{server, place})
