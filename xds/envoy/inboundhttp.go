@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"fmt"
-
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_bridge/v3"
@@ -129,20 +127,27 @@ func normalize(hcm *hcmv3.HttpConnectionManager, k snapshot.InboundHTTP) {
 	}
 }
 
-// callerURI finds the parts of the SPIFFE ID of the last certificate in the header, which is the one that
-// was shown here: those before it are what others said.
-const callerURI = `.*URI=spiffe://([^/;,]+)(?:/ap/([^/;,]+))?/ns/([^/;,]+)/dc/([^/;,]+)/svc/([^/;,]+).*`
+// callerParts are the parts of who calls, each with what finds it in the SPIFFE ID of the last certificate in
+// the header, which is the one that was shown here: those before it are what others said. They are short, for
+// an Envoy whose bootstrap does not allow more refuses a regular expression of more than 100 instructions.
+var callerParts = []struct{ name, pattern string }{
+	{"trust-domain", `.*URI=spiffe://([^/;,]+)/.*`},
+	{"partition", `.*URI=spiffe://[^/;,]+(?:/ap/([^/;,]+))?/ns/.*`},
+	{"namespace", `.*URI=spiffe://[^;,]+/ns/([^/;,]+)/dc/.*`},
+	{"datacenter", `.*URI=spiffe://[^;,]+/dc/([^/;,]+)/svc/.*`},
+	{"service", `.*URI=spiffe://[^;,]+/svc/([^/;,]+).*`},
+}
 
 // callerMetadata puts who calls into the metadata of a request, where filters and access logs find it.
 func callerMetadata() proto.Message {
 	out := &metadatav3.Config{}
-	for i, part := range []string{"trust-domain", "partition", "namespace", "datacenter", "service"} {
+	for _, part := range callerParts {
 		out.RequestRules = append(out.RequestRules, &metadatav3.Config_Rule{
 			Header: "x-forwarded-client-cert",
 			OnHeaderPresent: &metadatav3.Config_KeyValuePair{
-				MetadataNamespace: "consul", Key: part,
+				MetadataNamespace: "consul", Key: part.name,
 				RegexValueRewrite: &matcherv3.RegexMatchAndSubstitute{
-					Pattern: &matcherv3.RegexMatcher{Regex: callerURI}, Substitution: fmt.Sprintf(`\%d`, i+1),
+					Pattern: &matcherv3.RegexMatcher{Regex: part.pattern}, Substitution: `\1`,
 				},
 			},
 		})
