@@ -52,4 +52,20 @@ const (
 	CodeConfigProtocol = "CAT1501"
 	CodeAccessLogs     = "CAT1502"
 	CodeFailoverMode   = "CAT1503"
+
+	CodeNoSources           = "CAT1701"
+	CodeSourceName          = "CAT1702"
+	CodeWildcard            = "CAT1703"
+	CodeSourceRepeated      = "CAT1704"
+	CodeIntentionAction     = "CAT1705"
+	CodePermissionEmpty     = "CAT1706"
+	CodePermissionsWildcard = "CAT1707"
+	CodeIgnoreCase          = "CAT1708"
+	CodeDescription         = "CAT1709"
+	CodeJWTProvider         = "CAT1710"
+	CodeLegacyMeta          = "CAT1711"
+	CodePermissionsProtocol = "CAT1712"
+
+	CodeTLSVersions = "CAT1801"
+	CodeTLSCiphers  = "CAT1802"
 )

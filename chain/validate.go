@@ -31,6 +31,10 @@ func Validate(e Entry) []Problem {
 		f.splitter(e)
 	case *ServiceResolver:
 		f.resolver(e)
+	case *ServiceIntentions:
+		f.intentions(e)
+	case *Mesh:
+		f.mesh(e)
 	}
 	return f.problems
 }

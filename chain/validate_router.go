@@ -21,24 +21,33 @@ func (f *findings) router(e *ServiceRouter) {
 }
 
 func (f *findings) match(path string, m *HTTPMatch) {
-	if countSet(m.PathExact, m.PathPrefix, m.PathRegex) > 1 {
-		f.fault(CodePathForms, path, "more than one of PathExact, PathPrefix and PathRegex is set; keep one, or write a route for each")
-	}
-	f.slash(path+".PathExact", m.PathExact)
-	f.slash(path+".PathPrefix", m.PathPrefix)
-	f.regex(path+".PathRegex", m.PathRegex)
+	f.paths(path, m.PathExact, m.PathPrefix, m.PathRegex)
 	for i := range m.Header {
 		f.headerMatch(at(path+".Header", i), &m.Header[i])
 	}
 	for i := range m.QueryParam {
 		f.queryMatch(at(path+".QueryParam", i), &m.QueryParam[i])
 	}
-	for i, method := range m.Methods {
-		field := at(path+".Methods", i)
+	f.methods(path+".Methods", m.Methods)
+}
+
+// paths looks at the three ways to match a path.
+func (f *findings) paths(path, exact, prefix, pattern string) {
+	if countSet(exact, prefix, pattern) > 1 {
+		f.fault(CodePathForms, path, "more than one of PathExact, PathPrefix and PathRegex is set; keep one, or write a rule for each")
+	}
+	f.slash(path+".PathExact", exact)
+	f.slash(path+".PathPrefix", prefix)
+	f.regex(path+".PathRegex", pattern)
+}
+
+func (f *findings) methods(path string, list []string) {
+	for i, method := range list {
+		field := at(path, i)
 		if !knownMethod(method) {
 			f.fault(CodeMethod, field, "%q is not an HTTP method Consul knows; use one of %s", method, strings.Join(methods(), ", "))
 		}
-		if slices.Contains(m.Methods[:i], method) {
+		if slices.Contains(list[:i], method) {
 			f.fault(CodeMethodRepeated, field, "%s is listed before; leave it out here", method)
 		}
 	}

@@ -95,6 +95,19 @@ func TestValidateNamesTheField(t *testing.T) {
 		p.Header = head(chain.GlobalName)
 		return &p
 	}
+	intentions := func(sources ...*chain.SourceIntention) chain.Entry {
+		return &chain.ServiceIntentions{Header: head("web"), Sources: sources}
+	}
+	permission := func(h chain.IntentionHTTP) chain.Entry {
+		return intentions(&chain.SourceIntention{Name: "a", Permissions: []*chain.IntentionPermission{{Action: chain.IntentionDeny, HTTP: &h}}})
+	}
+	source := func(s chain.SourceIntention) chain.Entry {
+		s.Name = "a"
+		return intentions(&s)
+	}
+	mesh := func(p chain.MeshTLSParameters) chain.Entry {
+		return &chain.Mesh{Header: head(chain.MeshName), TLS: &chain.MeshTLS{Outgoing: &p}}
+	}
 	headers := &chain.HeaderModifiers{Set: map[string]string{"a": "b"}}
 	v1 := map[string]chain.Subset{"v1": {}}
 
@@ -146,6 +159,22 @@ func TestValidateNamesTheField(t *testing.T) {
 		{chain.CodeUpstreamLimit, "UpstreamConfig.Overrides[0].Limits.MaxConnections", upstream(chain.UpstreamConfig{Name: "a", Limits: &chain.UpstreamLimits{MaxConnections: ptr(-1)}})},
 		{chain.CodeConfigProtocol, "Config.protocol", proxy(chain.ProxyDefaults{Config: map[string]any{"protocol": map[string]any{}}})},
 		{chain.CodeAccessLogs, "AccessLogs.Path", proxy(chain.ProxyDefaults{AccessLogs: &chain.AccessLogs{Type: "file"}})},
+		{chain.CodeNameNotAllowed, "Name", &chain.Mesh{Header: head("web")}},
+		{chain.CodeNoSources, "Sources", intentions()},
+		{chain.CodeSourceName, "Sources[0].Name", intentions(&chain.SourceIntention{Action: chain.IntentionAllow})},
+		{chain.CodeWildcard, "Sources[0].Peer", source(chain.SourceIntention{Peer: "*", Action: chain.IntentionAllow})},
+		{chain.CodeSourceRepeated, "Sources[3]", intentions(&chain.SourceIntention{Name: "a", Action: chain.IntentionAllow}, nil, &chain.SourceIntention{Name: "b", Action: chain.IntentionAllow}, &chain.SourceIntention{Name: "b", Action: chain.IntentionDeny})},
+		{chain.CodeIntentionAction, "Sources[0].Action", source(chain.SourceIntention{Action: "refuse"})},
+		{chain.CodePermissionEmpty, "Sources[0].Permissions[0].HTTP", permission(chain.IntentionHTTP{})},
+		{chain.CodePermissionsWildcard, "Sources[0].Permissions", &chain.ServiceIntentions{Header: head("*"), Sources: permission(chain.IntentionHTTP{PathPrefix: "/"}).(*chain.ServiceIntentions).Sources}},
+		{chain.CodeMatchForms, "Sources[0].Permissions[0].HTTP.Header[0]", permission(chain.IntentionHTTP{Header: []chain.IntentionHeader{{Name: "h", Exact: "a", Contains: "b"}}})},
+		{chain.CodeIgnoreCase, "Sources[0].Permissions[0].HTTP.Header[0].IgnoreCase", permission(chain.IntentionHTTP{Header: []chain.IntentionHeader{{Name: "h", Present: true, IgnoreCase: true}}})},
+		{chain.CodePathSlash, "Sources[0].Permissions[0].HTTP.PathExact", permission(chain.IntentionHTTP{PathExact: "x"})},
+		{chain.CodeDescription, "Sources[0].Description", source(chain.SourceIntention{Action: chain.IntentionAllow, Description: strings.Repeat("x", 513)})},
+		{chain.CodeJWTProvider, "JWT.Providers[0]", &chain.ServiceIntentions{Header: head("web"), Sources: []*chain.SourceIntention{{Name: "a", Action: chain.IntentionAllow}}, JWT: &chain.JWTRequirement{Providers: []*chain.JWTProvider{nil}}}},
+		{chain.CodeLegacyMeta, "Sources[0].LegacyMeta", source(chain.SourceIntention{Action: chain.IntentionAllow, LegacyMeta: map[string]string{"a": "b"}})},
+		{chain.CodeTLSVersions, "TLS.Outgoing", mesh(chain.MeshTLSParameters{TLSMinVersion: "TLSv1_2", TLSMaxVersion: "TLSv1_1"})},
+		{chain.CodeTLSCiphers, "TLS.Outgoing.CipherSuites", mesh(chain.MeshTLSParameters{TLSMinVersion: "TLSv1_3", CipherSuites: []string{"TLS_RSA_WITH_AES_128_CBC_SHA"}})},
 		{chain.CodeFailoverMode, "FailoverPolicy.Mode", proxy(chain.ProxyDefaults{FailoverPolicy: &chain.FailoverPolicy{Mode: "near"}})},
 	}
 	for _, tt := range tests {

@@ -42,7 +42,7 @@ without such files. Warnings do not fail.`,
 			}
 			// A chain whose entries are half read would only repeat what is said already.
 			if !filesource.HasErrors(problems) {
-				problems = append(problems, compileAll(all.Entries)...)
+				problems = append(problems, together(all.Entries)...)
 			}
 			if err := writeProblems(cmd.OutOrStdout(), format.String(), problems); err != nil {
 				return err
@@ -59,13 +59,22 @@ without such files. Warnings do not fail.`,
 	return cmd
 }
 
+// together returns what is wrong with entries that are each right.
+func together(entries []chain.Entry) []chain.Problem {
+	set := chain.NewEntrySet(entries...)
+	var problems []chain.Problem
+	for _, e := range entries {
+		problems = append(problems, chain.ValidateAmong(e, set)...)
+	}
+	return append(problems, compileAll(entries, set)...)
+}
+
 // compileAll compiles the chain of every service that has an entry, and returns each problem once: a
 // chain has those of the chains it leads to.
-func compileAll(entries []chain.Entry) []chain.Problem {
-	set := chain.NewEntrySet(entries...)
+func compileAll(entries []chain.Entry, set *chain.EntrySet) []chain.Problem {
 	var names []string
 	for _, e := range entries {
-		if e.Kind() != chain.KindProxyDefaults {
+		if slices.Contains(chain.Kinds(), e.Kind()) && e.Kind() != chain.KindProxyDefaults {
 			names = append(names, strings.ToLower(e.Head().Name))
 		}
 	}

@@ -4,12 +4,16 @@ import (
 	"reflect"
 	"strings"
 	"unicode"
+
+	"github.com/catenary-mesh/catenary/chain"
 )
 
 // target is a field of a struct; one without an index is accepted and dropped.
 type target struct {
 	name  string
 	index []int
+	// bare is a field without an alias in snake_case.
+	bare bool
 }
 
 // spelled reports whether a key is the field's name, or its alias in snake_case if Consul has given it
@@ -18,11 +22,18 @@ func (t target) spelled(key string) bool {
 	if strings.EqualFold(key, strings.ReplaceAll(t.name, "_", "")) {
 		return true
 	}
-	switch t.name {
-	case "ConsulVersion", "EnvoyVersion", "MaxRequestHeadersKB", "SamenessGroup":
-		return false // Consul 1.22.5 refuses their aliases
+	return !t.bare && strings.EqualFold(key, snake(t.name))
+}
+
+// isBare reports whether Consul 1.22.5 refuses the alias of a field.
+func isBare(of reflect.Type, name string) bool {
+	switch name {
+	case "ConsulVersion", "EnvoyVersion", "MaxRequestHeadersKB":
+		return true
+	case "SamenessGroup":
+		return of != reflect.TypeFor[chain.SourceIntention]()
 	}
-	return strings.EqualFold(key, snake(t.name))
+	return false
 }
 
 // fieldsOf lists the keys that a struct takes, without case and underscores.
@@ -32,7 +43,7 @@ func fieldsOf(t reflect.Type) map[string]target {
 		if f.Anonymous || !f.IsExported() || f.Name == "Origin" {
 			continue
 		}
-		fields[plainKey(f.Name)] = target{name: f.Name, index: f.Index}
+		fields[plainKey(f.Name)] = target{name: f.Name, index: f.Index, bare: isBare(t, f.Name)}
 	}
 	if dropping, ok := reflect.Zero(t).Interface().(interface{ dropped() []string }); ok {
 		for _, key := range dropping.dropped() {

@@ -24,12 +24,17 @@ const (
 	InChain Level = "in the chain"
 	// Ignored fields have no effect, and a warning says so.
 	Ignored Level = "ignored, with a warning"
+	// Denied fields ask for what is not checked here: what depends on it is denied, and a warning says so.
+	Denied Level = "denied, with a warning"
 	// Rejected fields are errors, as in Consul's Community Edition.
 	Rejected Level = "rejected"
 )
 
-// CodeIgnored is the code of the warning about a field that is ignored.
-const CodeIgnored = "CAT1601"
+// The codes of the warnings about fields that are ignored, and of what is denied.
+const (
+	CodeIgnored = "CAT1601"
+	CodeDenied  = "CAT1602"
+)
 
 // Field is a field of a kind, or all below it.
 type Field struct {
@@ -106,12 +111,12 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// Check warns of each field of an entry that is set in vain.
+// Check warns of each field of an entry that does not do what it does in Consul.
 func Check(e chain.Entry) []chain.Problem {
 	c := &checker{entry: e}
 	for _, row := range rows(e.Kind()) {
-		if row.Level == Ignored {
-			c.ignored = append(c.ignored, row)
+		if row.Level == Ignored || row.Level == Denied {
+			c.warned = append(c.warned, row)
 		}
 	}
 	c.value(reflect.ValueOf(e).Elem(), "", "")
@@ -121,7 +126,7 @@ func Check(e chain.Entry) []chain.Problem {
 // checker walks the values of an entry.
 type checker struct {
 	entry    chain.Entry
-	ignored  []Field
+	warned   []Field
 	problems []chain.Problem
 }
 
@@ -130,9 +135,9 @@ func (c *checker) value(v reflect.Value, at, form string) {
 	if v.IsZero() {
 		return
 	}
-	for _, row := range c.ignored {
+	for _, row := range c.warned {
 		if row.Path == form {
-			c.warn(at, row.Note)
+			c.warn(at, row)
 			return
 		}
 	}
@@ -168,14 +173,17 @@ func (c *checker) items(v reflect.Value, at, form string) {
 	}
 }
 
-func (c *checker) warn(field, note string) {
+func (c *checker) warn(field string, row Field) {
 	h := c.entry.Head()
-	message := "has no effect here"
-	if note != "" {
-		message += ": " + note
+	code, message := CodeIgnored, "has no effect here"
+	if row.Level == Denied {
+		code, message = CodeDenied, "denies"
+	}
+	if row.Note != "" {
+		message += ": " + row.Note
 	}
 	c.problems = append(c.problems, chain.Problem{
-		Code: CodeIgnored, Severity: chain.SeverityWarning,
+		Code: code, Severity: chain.SeverityWarning,
 		Entry: string(c.entry.Kind()) + "/" + h.Name, Origin: h.Origin, Field: field, Message: message,
 	})
 }

@@ -15,6 +15,10 @@ func rows(kind chain.Kind) []Field {
 		return serviceSplitter()
 	case chain.KindServiceResolver:
 		return serviceResolver()
+	case chain.KindServiceIntentions:
+		return serviceIntentions()
+	case chain.KindMesh:
+		return mesh()
 	}
 	return nil
 }
@@ -26,6 +30,7 @@ const (
 	extensions   = "extensions are not applied yet"
 	peering      = "cluster peering is not supported: such an upstream stays pending"
 	inEnterprise = "Consul acts on it in Enterprise only"
+	tokens       = "tokens are not checked yet, so no request passes by it"
 	ownData      = "your own data"
 )
 
@@ -137,5 +142,43 @@ func serviceResolver() []Field {
 		{"RequestTimeout", Supported, "where the chain has no router"},
 		{"PrioritizeByLocality.Mode", Rejected, enterprise},
 		{"LoadBalancer", Supported, ""},
+	}
+}
+
+func serviceIntentions() []Field {
+	return []Field{
+		{"Name", Supported, "the destination; `*` for all services"},
+		{"Meta", Supported, ownData},
+		{"Sources[]", Supported, ""},
+		{"Sources[].Name", Supported, "`*` for all services"},
+		{"Sources[].Peer", Denied, "cluster peering is not supported, so the source cannot connect"},
+		{"Sources[].Partition", Rejected, enterprise},
+		{"Sources[].Namespace", Rejected, enterprise},
+		{"Sources[].SamenessGroup", Rejected, enterprise},
+		{"Sources[].Permissions[]", Supported, "the first that matches decides"},
+		{"Sources[].Permissions[].JWT", Denied, tokens},
+		{"Sources[].Precedence", Supported, "worked out from the names, whatever it says"},
+		{"Sources[].Type", Supported, "`consul`"},
+		{"Sources[].Description", Supported, ownData},
+		{"Sources[].LegacyID", Supported, legacy},
+		{"Sources[].LegacyMeta", Rejected, "CAT1711: it is of an older interface"},
+		{"Sources[].LegacyCreateTime", Supported, legacy},
+		{"Sources[].LegacyUpdateTime", Supported, legacy},
+		{"JWT", Denied, tokens},
+	}
+}
+
+const legacy = "dropped, as in Consul"
+
+func mesh() []Field {
+	return []Field{
+		{"Name", Supported, "`mesh`, or left out"},
+		{"Meta", Supported, ownData},
+		{"TransparentProxy", Ignored, "transparent proxies are not served yet"},
+		{"AllowEnablingPermissiveMutualTLS", Ignored, "mutual TLS is always strict"},
+		{"ValidateClusters", Ignored, "routes may name clusters that come later"},
+		{"TLS", Supported, ""},
+		{"HTTP", Supported, ""},
+		{"Peering", Ignored, "cluster peering is not supported"},
 	}
 }

@@ -153,7 +153,7 @@ func (j *judge) clear() error {
 
 // clearSome tries to delete each entry once, and returns how many are left.
 func (j *judge) clearSome() (left int, err error) {
-	for _, kind := range slices.Backward(chain.Kinds()) {
+	for _, kind := range slices.Backward(chain.AllKinds()) {
 		list, err := j.stored(kind)
 		if err != nil {
 			return left, err
@@ -162,6 +162,9 @@ func (j *judge) clearSome() (left int, err error) {
 			var head struct{ Name string }
 			if err := json.Unmarshal(raw, &head); err != nil {
 				return left, err
+			}
+			if kind == chain.KindMesh {
+				head.Name = chain.MeshName
 			}
 			refusal, err := j.apply(change{ref: ref{kind, head.Name}})
 			if err != nil {

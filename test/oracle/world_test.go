@@ -266,6 +266,7 @@ func isOfChain(refusal string) bool {
 	for _, text := range []string{
 		"detected circular ", "uses inconsistent protocols", "does not permit advanced routing or splitting behavior",
 		"does not have a subset named", "has an external SNI set", "sameness group missing",
+		"incompatible with L7 intentions permissions", "Referenced JWT Provider does not exist",
 	} {
 		if strings.Contains(refusal, text) {
 			return true
