@@ -170,20 +170,19 @@ func (s *Signer) explain(conn *grpc.ClientConn, err error) error {
 	said := status.Convert(err)
 	text := strings.TrimSpace(said.Message())
 	where := "Consul's gRPC port at " + s.address
-	switch said.Code() {
-	case codes.ResourceExhausted:
+	switch code := said.Code(); {
+	case code == codes.ResourceExhausted:
 		return tooMany(text)
-	case codes.PermissionDenied, codes.Unauthenticated:
+	case code == codes.PermissionDenied, code == codes.Unauthenticated:
 		return forbidden(text)
-	case codes.Unimplemented:
-		return &identity.Unreachable{Reason: where + " signs no certificates: is it the gRPC port (8502 or 8503) of Consul 1.13 or later?"}
-	case codes.DeadlineExceeded, codes.Canceled:
+	case code == codes.Unimplemented:
+		return &identity.Unreachable{Reason: where + " signs no certificates: is it the one of Consul (8502 or 8503 by default)?"}
+	case code == codes.DeadlineExceeded, code == codes.Canceled:
 		s.reset(conn) // a connection of which nothing is left would fail all orders until TCP sees it
 		return &identity.Unreachable{Reason: where + " does not answer in time"}
-	case codes.Unavailable:
+	case code == codes.Unavailable:
 		return &identity.Unreachable{Reason: where + " " + s.unavailable(text)}
-	}
-	if strings.Contains(text, "leader") {
+	case strings.Contains(text, "leader"):
 		return &identity.Unreachable{Reason: fmt.Sprintf("Consul signs no certificate now: %s", text)}
 	}
 	return fmt.Errorf("consul signs no certificate: %s (%s)", text, said.Code())

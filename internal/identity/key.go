@@ -12,20 +12,20 @@ import (
 // Key is the private key of a certificate, as PEM. However it is printed, logged or marshalled, it shows
 // [Redacted]. It is kept in memory only. The zero value is no key.
 type Key struct {
-	// A pointer, because fmt asks no method of what lies in a field of another package's type, and of a
-	// pointer there prints the address.
-	clear *[]byte
+	// A function, because fmt asks no method of what lies in an unexported field, and of a function it
+	// can print only the address.
+	clear func() []byte
 }
 
 // NewKey returns the key with this PEM, which must not change.
-func NewKey(pem []byte) Key { return Key{&pem} }
+func NewKey(pem []byte) Key { return Key{func() []byte { return pem }} }
 
 // PEM returns the key in clear, for whoever it was made for. It must not be changed.
 func (k Key) PEM() []byte {
 	if k.clear == nil {
 		return nil
 	}
-	return *k.clear
+	return k.clear()
 }
 
 // String returns [Redacted].

@@ -30,10 +30,11 @@ func (l *Leafs) Run(ctx context.Context, store *facts.Store) error {
 	if err != nil {
 		return err
 	}
+	interval := time.Second / time.Duration(l.cfg.Rate)
 	k := &keeper{
 		Leafs: l, store: store, datacenter: datacenter,
 		kept: map[facts.Topic]*kept{}, results: make(chan result, orders),
-		pace: pace{interval: time.Second / time.Duration(l.cfg.Rate)},
+		pace: pace{least: interval, interval: interval},
 	}
 	var group sync.WaitGroup
 	defer group.Wait()

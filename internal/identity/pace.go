@@ -6,14 +6,20 @@ import (
 	"time"
 )
 
-// pace spaces orders evenly, after a few at once. The zero value of next is a fresh start.
+// pace spaces orders evenly, after a few at once. Where that is more than Consul takes, it finds out how
+// much is not.
 type pace struct {
+	least    time.Duration // the interval that is configured
 	interval time.Duration
 	next     time.Time
 }
 
-// burst is how many orders may come at once.
-const burst = 5
+const (
+	// burst is how many orders may come at once.
+	burst = 5
+	// slowest bounds the interval.
+	slowest = 2 * time.Second
+)
 
 // at is when the next order may be.
 func (p *pace) at(now time.Time) time.Time {
@@ -22,6 +28,14 @@ func (p *pace) at(now time.Time) time.Time {
 
 // take counts an order.
 func (p *pace) take(now time.Time) { p.next = latest(p.next, now).Add(p.interval) }
+
+// slower is what an order that was one too many does, and faster one that was not.
+func (p *pace) slower(now time.Time) {
+	p.interval = min(2*p.interval, slowest)
+	p.next = latest(p.next, now.Add((burst-1)*p.interval)) // and none at once
+}
+
+func (p *pace) faster() { p.interval = max(p.interval*9/10, p.least) }
 
 // pause is for how long nobody orders anything: Consul limits orders, or is not there.
 type pause struct {
@@ -44,6 +58,9 @@ func common(err error) bool {
 // answer.
 func (k *keeper) heed(err error, now time.Time) {
 	p := &k.pause
+	if err == nil {
+		k.pace.faster()
+	}
 	switch {
 	case !common(err) && p.reason != "":
 		*p = pause{}
@@ -53,6 +70,10 @@ func (k *keeper) heed(err error, now time.Time) {
 		return
 	case p.reason == "":
 		k.log.Warn("no certificates are issued now: those that there are stay in use", "reason", err)
+	}
+	var limited *Limited
+	if errors.As(err, &limited) {
+		k.pace.slower(now)
 	}
 	p.reason = err.Error()
 	p.length = min(max(2*p.length, k.cfg.RetryMin), k.cfg.RetryMax, pauseMax)
