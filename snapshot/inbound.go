@@ -113,6 +113,7 @@ func (k InboundKey) plan(p *planner) *Part {
 		i.out.Missing = []string{reason}
 		return i.out
 	}
+	i.out.Notes = append(i.out.Notes, intentions.notes(p.r)...)
 	i.add(IntentionsName(intentions.Layer7), intentions)
 	i.serve(listener)
 	return i.out

@@ -45,10 +45,9 @@ func (truster) Admit(context.Context, snapshot.Client) (*xds.Grant, error) {
 // mesh is a control plane with an authority that signed the certificate of web.
 type mesh struct {
 	*control
-	ca          *authority
-	chain, key  []byte
-	port        int
-	listenerURL func(path string) string
+	ca         *authority
+	chain, key []byte
+	port       int
 }
 
 func (m *mesh) Pair(facts.Leaf) (certificate, key []byte, ok bool) { return m.chain, m.key, true }
@@ -211,7 +210,9 @@ func TestAGRPCServiceIsReachedThroughItsSidecar(t *testing.T) {
 		go func() { ended <- server.Serve(lis) }()
 		t.Cleanup(func() {
 			server.Stop()
-			<-ended
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		})
 		m.sidecar(facts.Proxy{
 			LocalServicePort: lis.Addr().(*net.TCPAddr).Port, Config: map[string]any{"protocol": "grpc"},
