@@ -23,7 +23,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt proto fuzz bench bench-consul clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt proto evict fuzz bench bench-consul clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ fmt: golangci-lint ## format the code as lint wants it
 
 proto: ## generate the Go code of internal/proto/**/*.proto
 	cd tools/proto && go run . ../../internal/proto
+
+evict: | $(TOOLS) ## compile internal/evict/module/evict.c, after a change of it (gets a compiler of 400 MB, once)
+	tools/evict/build $(TOOLS)/evict
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)

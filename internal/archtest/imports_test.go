@@ -37,6 +37,7 @@ func layers() []layer {
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
 		{"xds", server, "the server joins products, translation and sessions"},
 		{"internal/grpcserver", nil, "what is served registers itself: the server knows no protocol but gRPC"},
+		{"internal/evict", nil, "rules in, a configuration out: who may enter, and how it gets to Envoy, are others' affair"},
 		{"internal/bootstrap", nil, "what a client says of itself is a contract of its own"},
 		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
 		{"internal/admin", append(slices.Clone(products), "chain/explain", "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
