@@ -13,7 +13,7 @@ import (
 // object is JSON as Consul takes it.
 type object = map[string]any
 
-// world is a Consul that cases share, one after another.
+// world is what a Consul is like.
 type world string
 
 const (

@@ -2,12 +2,9 @@ package oraclexds_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -23,11 +20,8 @@ import (
 )
 
 const (
-	// patience is how long a server may take to answer everything.
-	patience = 30 * time.Second
-	// silence is how long a server says nothing more when it is done: Consul gathers changes for 200 ms,
-	// and what comes late to it makes another snapshot.
-	silence = 1500 * time.Millisecond
+	// patience is how long a server may take to start, or to answer everything.
+	patience = 15 * time.Second
 
 	// all asks for everything of a type, by naming nothing: Consul takes "*" for a name.
 	all = "*"
@@ -47,22 +41,21 @@ type resources map[string]map[string]*anypb.Any
 // proxy is a client as Envoy is one: it asks for all clusters and listeners, and for what they name.
 type proxy struct {
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
-	node   *corev3.Node
+	node   *corev3.Node // nil when it was sent
 	got    resources
-	asked  map[string]map[string]bool
+	asked  map[string]map[string]bool // names by type
 }
 
-// collect is everything that a server gives a sidecar. It returns when all that is named has come, and
-// no more comes.
-func collect(t *testing.T, addr, token string, c *scenario) (resources, error) {
-	t.Helper()
+// collect returns everything that a server gives a sidecar, when all that is named has come and for some
+// time no more comes, and what there is when it fails.
+func collect(ctx context.Context, addr, token string, c *scenario, silence time.Duration) (resources, error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer cancel()
@@ -80,7 +73,7 @@ func collect(t *testing.T, addr, token string, c *scenario) (resources, error) {
 	if err := p.ask(clusterType, all); err != nil {
 		return nil, err
 	}
-	return p.got, p.converse(responses, ended)
+	return p.got, p.converse(responses, ended, silence)
 }
 
 func node(c *scenario) *corev3.Node {
@@ -107,24 +100,20 @@ func (p *proxy) read(ctx context.Context, responses chan<- *discoveryv3.DeltaDis
 	}
 }
 
-func (p *proxy) converse(responses <-chan *discoveryv3.DeltaDiscoveryResponse, ended <-chan error) error {
-	quiet := time.NewTimer(patience)
-	defer quiet.Stop()
+func (p *proxy) converse(responses <-chan *discoveryv3.DeltaDiscoveryResponse, ended <-chan error, silence time.Duration) error {
+	var quiet <-chan time.Time
 	for {
 		select {
 		case m := <-responses:
 			if err := p.take(m); err != nil {
 				return err
 			}
-			if missing := p.missing(); len(missing) == 0 {
-				quiet.Reset(silence)
+			if quiet = nil; len(p.missing()) == 0 {
+				quiet = time.After(silence)
 			}
 		case err := <-ended:
-			if missing := p.missing(); len(missing) > 0 && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("the stream ended, and these had not come: %v: %w", missing, err)
-			}
-			return fmt.Errorf("the stream ended: %w", err)
-		case <-quiet.C:
+			return fmt.Errorf("the stream ended, and these had not come: %v: %w", p.missing(), err)
+		case <-quiet:
 			return nil
 		}
 	}

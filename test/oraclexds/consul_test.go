@@ -12,14 +12,15 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
-// state writes cases to Consul, and takes them away again.
+// state is a Consul that is given a case. Each case has its own: a new sidecar is at first served from what
+// Consul has cached about the services and entries of earlier ones.
 type state struct {
 	consul      *testenv.Consul
 	client      http.Client
 	trustDomain string
 }
 
-// startWorld starts the Consul of a world. It ends with the test.
+// startWorld starts a Consul. It ends with the test.
 func startWorld(t *testing.T, w world) *state {
 	t.Helper()
 	// One stream more than there are proxies would be turned away.
@@ -60,29 +61,6 @@ func (s *state) write(c *scenario) error {
 		path := "/v1/catalog/register?dc=" + url.QueryEscape(r["Datacenter"].(string))
 		if err := s.call(http.MethodPut, path, r, nil); err != nil {
 			return fmt.Errorf("register %v: %w", r["Service"].(object)["ID"], err)
-		}
-	}
-	return nil
-}
-
-// clear takes away what a case consists of, the last first.
-func (s *state) clear(c *scenario) error {
-	for i := len(c.Services) - 1; i >= 0; i-- {
-		r := c.Services[i]
-		gone := object{"Node": r["Node"], "Datacenter": r["Datacenter"]}
-		if err := s.call(http.MethodPut, "/v1/catalog/deregister", gone, nil); err != nil {
-			return err
-		}
-	}
-	for i := len(c.Entries) - 1; i >= 0; i-- {
-		e := c.Entries[i]
-		name, _ := e["Name"].(string)
-		if name == "" {
-			name = e["Kind"].(string)
-		}
-		path := "/v1/config/" + e["Kind"].(string) + "/" + url.PathEscape(name)
-		if err := s.call(http.MethodDelete, path, nil, nil); err != nil {
-			return err
 		}
 	}
 	return nil

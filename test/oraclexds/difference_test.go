@@ -1,0 +1,127 @@
+package oraclexds_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// nothing stands for what is not there.
+const nothing = "nothing"
+
+// difference is a place where the servers differ.
+type difference struct {
+	// kase is the case.
+	kase string
+	// path leads to the place, beginning with the type and the name of a resource. An element of a list
+	// in which all have names is called by its name, another one by its number.
+	path []string
+	// theirs is what Consul has there and ours what we have, as JSON, or nothing.
+	theirs, ours string
+}
+
+func (d difference) where() string { return strings.Join(d.path, "/") }
+
+// differences normalises two trees and compares them.
+func differences(kase string, theirs, ours tree) []difference {
+	normalise(theirs)
+	normalise(ours)
+	inlineRoutes(theirs, ours)
+	c := comparison{kase: kase}
+	for _, kind := range union(theirs, ours) {
+		c.fields([]string{kind}, theirs[kind], ours[kind])
+	}
+	return c.found
+}
+
+type comparison struct {
+	kase  string
+	found []difference
+}
+
+func (c *comparison) differ(path []string, theirs, ours string) {
+	c.found = append(c.found, difference{c.kase, slices.Clone(path), theirs, ours})
+}
+
+func (c *comparison) values(path []string, theirs, ours any) {
+	if reflect.DeepEqual(theirs, ours) {
+		return
+	}
+	switch theirs := theirs.(type) {
+	case object:
+		if ours, ok := ours.(object); ok {
+			c.fields(path, theirs, ours)
+			return
+		}
+	case []any:
+		if ours, ok := ours.([]any); ok {
+			c.lists(path, theirs, ours)
+			return
+		}
+	}
+	c.differ(path, compact(theirs), compact(ours))
+}
+
+func (c *comparison) fields(path []string, theirs, ours object) {
+	for _, key := range union(theirs, ours) {
+		at := append(path, strings.ReplaceAll(key, "/", "%2F"))
+		a, here := theirs[key]
+		b, there := ours[key]
+		switch {
+		case !here:
+			c.differ(at, nothing, compact(b))
+		case !there:
+			c.differ(at, compact(a), nothing)
+		default:
+			c.values(at, a, b)
+		}
+	}
+}
+
+// lists compares by name where all elements have one, and else by place.
+func (c *comparison) lists(path []string, theirs, ours []any) {
+	a, names := byName(theirs)
+	b, others := byName(ours)
+	if a != nil && b != nil {
+		c.fields(path, a, b)
+		common := func(name string) bool { return a[name] == nil || b[name] == nil }
+		names, others = slices.DeleteFunc(names, common), slices.DeleteFunc(others, common)
+		if !slices.Equal(names, others) {
+			c.differ(append(path, "(order)"), compact(names), compact(others))
+		}
+		return
+	}
+	a, b = object{}, object{}
+	for i, element := range theirs {
+		a[fmt.Sprint(i)] = element
+	}
+	for i, element := range ours {
+		b[fmt.Sprint(i)] = element
+	}
+	c.fields(path, a, b)
+}
+
+// byName returns the elements by their names, and these in order, or nil when one has none of its own.
+func byName(list []any) (object, []string) {
+	named := object{}
+	var order []string
+	for _, element := range list {
+		o, _ := element.(object)
+		name, _ := o["name"].(string)
+		if name == "" || named[name] != nil {
+			return nil, nil
+		}
+		named[name] = o
+		order = append(order, name)
+	}
+	return named, order
+}
+
+// union returns the keys of two maps, sorted.
+func union[V any](a, b map[string]V) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
