@@ -14,6 +14,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 FUZZTIME ?= 10s
 ORACLE_CHAINS ?= 20000
 ORACLE_SEED ?=
+ORACLE_XDS_CASE ?=
 PKG ?= ./...
 
 # The race detector needs a C compiler; where there is none the tests run without it, and say so.
@@ -23,7 +24,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle lint fmt proto evict fuzz bench bench-consul clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle oracle-xds lint fmt proto evict fuzz bench bench-consul clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ e2e: consul envoy ## the heavy rest: the packages that hold tests with the build
 
 oracle: consul ## hold ORACLE_CHAINS (20000) random chains against a real Consul; ORACLE_SEED repeats a run
 	ORACLE_CHAINS=$(ORACLE_CHAINS) ORACLE_SEED=$(ORACLE_SEED) go test -tags e2e -count=1 -v -timeout 30m ./test/oracle
+
+oracle-xds: consul ## hold what a sidecar gets against Consul's own xDS server; ORACLE_XDS_CASE picks cases
+	ORACLE_XDS_CASE='$(ORACLE_XDS_CASE)' go test -tags e2e -count=1 -timeout 30m ./test/oraclexds
 
 lint: golangci-lint ## golangci-lint, with the rules in .golangci.yml
 	$(TOOLS)/golangci-lint run --build-tags e2e $(PKG)
