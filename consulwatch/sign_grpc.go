@@ -126,10 +126,33 @@ func (s *Signer) reset(conn *grpc.ClientConn) {
 // dial connects, and remembers why it could not: gRPC's own words differ at each attempt.
 func (s *Signer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	conn, err := s.open(ctx)
+	s.note(err)
+	if err != nil {
+		return nil, err
+	}
+	return &signerConn{Conn: conn, signer: s}, nil
+}
+
+func (s *Signer) note(err error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.failed = err
-	s.mu.Unlock()
-	return conn, err
+}
+
+// signerConn remembers why it was ended: a server that asks for another certificate says so only after
+// the handshake.
+type signerConn struct {
+	net.Conn
+	signer *Signer
+}
+
+// Read implements [net.Conn].
+func (c *signerConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && !isClosed(err) {
+		c.signer.note(err)
+	}
+	return n, err
 }
 
 func (s *Signer) open(ctx context.Context) (net.Conn, error) {

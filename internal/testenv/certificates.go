@@ -105,3 +105,17 @@ func WithTLS(a *Authority, verify bool) ConsulOption {
 			a.CAFile, cert, key, verify))
 	}
 }
+
+// WithGRPCTLS has the server speak TLS on a second port of the public gRPC API, by certificates of the
+// authority, and with verify refuse whoever has none.
+func WithGRPCTLS(a *Authority, verify bool) ConsulOption {
+	return func(c *Consul) {
+		cert, key := a.Issue("grpc", "localhost")
+		c.ports["grpc-tls-port"] = FreePort(c.t)
+		c.hcl = append(c.hcl, fmt.Sprintf(
+			`tls { grpc { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = %t } }`, a.CAFile, cert, key, verify))
+	}
+}
+
+// GRPCTLSAddr returns host:port of the public gRPC API with TLS, for a server with [WithGRPCTLS].
+func (c *Consul) GRPCTLSAddr() string { return fmt.Sprintf("127.0.0.1:%d", c.ports["grpc-tls-port"]) }
