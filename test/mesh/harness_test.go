@@ -52,6 +52,7 @@ type member struct {
 	public         int            // of the sidecar
 	ports          map[string]int // at which its sidecar listens for the others
 	token          string
+	status         string // of the only check
 	envoy          *testenv.Envoy
 }
 
@@ -59,20 +60,42 @@ type member struct {
 func startMesh(t *testing.T, options []testenv.ConsulOption, members ...*member) *mesh {
 	t.Helper()
 	m := &mesh{t: t, consul: testenv.StartConsul(t, options...), members: members}
-	m.catenary = testenv.StartCatenary(t, m.consul.Env(), "--consul-addr", m.consul.HTTPAddr())
+	if m.consul.Token() != "" {
+		m.consul.WriteEntry(everyoneMay)
+	}
+	m.catenary = testenv.StartCatenary(t, m.consul.Env(), "--consul-addr", m.consul.HTTPAddr(), "--consul-grpc-addr", m.consul.GRPCAddr())
 	testenv.Eventually(t, patience, m.catenary.Ready)
 	for _, to := range members {
-		to.public, to.ports = testenv.FreePort(t), map[string]int{}
+		to.public, to.ports, to.status = testenv.FreePort(t), map[string]int{}, api.HealthPassing
 		to.port = startService(t, to.name, to.protocol)
 		m.consul.WriteEntry(fmt.Sprintf("Kind = \"service-defaults\"\nName = %q\nProtocol = %q", to.name, to.protocol))
 	}
 	for _, from := range members {
-		m.register(from)
+		if m.consul.Token() != "" {
+			from.token = m.tokenOf(from.name)
+		}
+		m.register(from, from.name)
 	}
 	for _, from := range members {
-		m.sidecar(from)
+		from.envoy = testenv.StartEnvoy(t, m.bootstrap(from, from.name), testenv.WithDefaultDrain())
 	}
 	return m
+}
+
+// everyoneMay lets all services talk where the default is to deny.
+const everyoneMay = `
+Kind = "service-intentions"
+Name = "*"
+Sources { Name = "*" Action = "allow" }`
+
+// tokenOf makes a token as the sidecar of a service needs it.
+func (m *mesh) tokenOf(service string) string {
+	m.t.Helper()
+	return m.consul.NewToken(fmt.Sprintf(`
+service %q { policy = "write" }
+service "%s-sidecar-proxy" { policy = "write" }
+service_prefix "" { policy = "read" }
+node_prefix "" { policy = "read" }`, service, service))
 }
 
 // startService starts what answers with its name, and returns its port.
@@ -109,12 +132,12 @@ func startGRPC(t *testing.T, name string) int {
 	return lis.Addr().(*net.TCPAddr).Port
 }
 
-// register registers a service, its sidecar, and all others as the upstreams of that.
-func (m *mesh) register(from *member) {
+// register registers an instance of a service, its sidecar, and all other services as the upstreams of that.
+func (m *mesh) register(from *member, id string) {
 	m.t.Helper()
 	var upstreams []api.Upstream
 	for _, to := range m.members {
-		if to == from {
+		if to.name == from.name {
 			continue
 		}
 		if from.ports[to.name] == 0 {
@@ -123,10 +146,12 @@ func (m *mesh) register(from *member) {
 		upstreams = append(upstreams, api.Upstream{DestinationName: to.name, LocalBindPort: from.ports[to.name]})
 	}
 	err := m.consul.Client().Agent().ServiceRegister(&api.AgentServiceRegistration{
-		Name: from.name, Port: from.port, Address: "127.0.0.1",
+		ID: id, Name: from.name, Port: from.port, Address: "127.0.0.1",
 		Connect: &api.AgentServiceConnect{SidecarService: &api.AgentServiceRegistration{
 			Address: "127.0.0.1", Port: from.public,
-			Proxy: &api.AgentServiceConnectProxyConfig{Upstreams: upstreams},
+			// Consul's own looks whether the sidecar listens, every 10 s only.
+			Checks: api.AgentServiceChecks{{TTL: "1h", Status: from.status}},
+			Proxy:  &api.AgentServiceConnectProxyConfig{Upstreams: upstreams},
 		}},
 	})
 	if err != nil {
@@ -134,26 +159,21 @@ func (m *mesh) register(from *member) {
 	}
 }
 
-// bootstrap is what Consul's command line makes for the sidecar of a service.
-func (m *mesh) bootstrap(of *member) []byte {
+// bootstrap is what Consul's command line makes for the sidecar of an instance.
+func (m *mesh) bootstrap(of *member, id string) []byte {
 	m.t.Helper()
 	grpcAddr := m.consul.GRPCAddr()
 	if of.server == byCatenary {
 		grpcAddr = m.catenary.GRPCAddr
 	}
 	args := []string{
-		"connect", "envoy", "-sidecar-for", of.name, "-bootstrap", "-ignore-envoy-compatibility",
+		"connect", "envoy", "-sidecar-for", id, "-bootstrap", "-ignore-envoy-compatibility",
 		"-admin-bind", "127.0.0.1:0", "-grpc-addr", grpcAddr,
 	}
 	if of.token != "" {
 		args = append(args, "-token", of.token)
 	}
 	return []byte(m.consul.CLI("", args...))
-}
-
-func (m *mesh) sidecar(of *member) {
-	m.t.Helper()
-	of.envoy = testenv.StartEnvoy(m.t, m.bootstrap(of), testenv.WithDefaultDrain())
 }
 
 // errDenied means that a sidecar turned a call away.
@@ -257,7 +277,7 @@ func (m *mesh) denied(from, to *member) {
 	m.t.Helper()
 	testenv.Eventually(m.t, patience, func() error {
 		if err := from.call(to); !errors.Is(err, errDenied) {
-			return fmt.Errorf("%s to %s (%s): %v, want it denied", from.name, to.name, to.protocol, err)
+			return fmt.Errorf("%s to %s (%s): %w, want it denied", from.name, to.name, to.protocol, err)
 		}
 		return nil
 	})

@@ -1,0 +1,8 @@
+//go:build e2e
+
+package mesh_test
+
+import "time"
+
+// absence is how long a server is away.
+const absence = time.Minute

@@ -1,0 +1,97 @@
+//go:build e2e
+
+package mesh_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/catenary-mesh/catenary/internal/testenv"
+)
+
+// rotate gives Consul's authority another key, and so another root.
+func (m *mesh) rotate() {
+	m.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	_, err = m.consul.Client().Connect().CASetConfig(&api.CAConfig{Provider: "consul", Config: map[string]any{
+		"PrivateKey": string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), "LeafCertTTL": "72h",
+	}}, nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// shown is the certificate that the sidecar of a service shows to the mesh. Without one of their own clients
+// get no further than that.
+func (of *member) shown() (*x509.Certificate, error) {
+	var leaf *x509.Certificate
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", of.public), &tls.Config{
+		InsecureSkipVerify: true,
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			var err error
+			leaf, err = x509.ParseCertificate(raw[0])
+			return err
+		},
+	})
+	if err == nil {
+		conn.Close()
+	}
+	if leaf == nil {
+		return nil, fmt.Errorf("the sidecar of %s shows no certificate: %w", of.name, err)
+	}
+	return leaf, nil
+}
+
+// listenerChanges is how many listeners and clusters of a sidecar were changed or removed.
+func (of *member) listenerChanges() int64 {
+	stats := of.envoy.Stats()
+	return stats["listener_manager.listener_modified"] + stats["listener_manager.listener_in_place_updated"] +
+		stats["listener_manager.listener_removed"] + stats["cluster_manager.cluster_modified"] + stats["cluster_manager.cluster_removed"]
+}
+
+func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
+	m, traffic := web(t)
+	a, b := m.members[0], m.members[1]
+	for range 2 {
+		before := [2]int64{a.listenerChanges(), b.listenerChanges()}
+		old := map[*member]string{}
+		for _, of := range m.members {
+			leaf, err := of.shown()
+			if err != nil {
+				t.Fatal(err)
+			}
+			old[of] = leaf.SerialNumber.String()
+		}
+		m.rotate()
+		for _, of := range m.members {
+			testenv.Eventually(t, time.Minute, func() error {
+				leaf, err := of.shown()
+				if err == nil && leaf.SerialNumber.String() == old[of] {
+					err = fmt.Errorf("the sidecar of %s still shows its old certificate", of.name)
+				}
+				return err
+			})
+		}
+		m.directions(m.flows)
+		if after := [2]int64{a.listenerChanges(), b.listenerChanges()}; after != before {
+			t.Errorf("a rotation changed listeners or clusters: %v, before %v", after, before)
+		}
+	}
+	traffic.flawless(t)
+}

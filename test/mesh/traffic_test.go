@@ -1,0 +1,175 @@
+package mesh_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/catenary-mesh/catenary/internal/testenv"
+)
+
+// rate is how many requests a second a mesh carries in each direction under load, of which there are four.
+const rate = 50
+
+// load is traffic over kept connections.
+type load struct {
+	requests, failed atomic.Int64
+	first            atomic.Pointer[string] // failure
+	stop             context.CancelFunc
+	done             sync.WaitGroup
+}
+
+// startLoad sends requests along the directions until the test ends or the load is stopped.
+func startLoad(t *testing.T, directions ...[2]*member) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{stop: cancel}
+	for _, d := range directions {
+		transport := &http.Transport{MaxIdleConnsPerHost: 4}
+		url := fmt.Sprintf("http://127.0.0.1:%d/", d[0].ports[d[1].name])
+		l.done.Go(func() {
+			defer transport.CloseIdleConnections()
+			tick := time.NewTicker(time.Second / rate)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				l.request(ctx, transport, url, d)
+			}
+		})
+	}
+	t.Cleanup(l.end)
+	return l
+}
+
+func (l *load) end() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (l *load) request(ctx context.Context, transport *http.Transport, url string, d [2]*member) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		l.fail(d, err)
+		return
+	}
+	resp, err := transport.RoundTrip(req)
+	if ctx.Err() != nil {
+		return
+	}
+	l.requests.Add(1)
+	if err != nil {
+		l.fail(d, err)
+		return
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil || resp.StatusCode != http.StatusOK || strings.TrimSpace(string(body)) != d[1].name {
+		l.fail(d, fmt.Errorf("%d %q %w", resp.StatusCode, body, err))
+	}
+}
+
+func (l *load) fail(d [2]*member, err error) {
+	text := fmt.Sprintf("%s to %s at %s: %v", d[0].name, d[1].name, time.Now().Format("15:04:05.000"), err)
+	l.failed.Add(1)
+	l.first.CompareAndSwap(nil, &text)
+}
+
+// flawless ends the load, which must have had no failure.
+func (l *load) flawless(t *testing.T) {
+	t.Helper()
+	l.end()
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d of %d requests failed, first %s", n, l.requests.Load(), *l.first.Load())
+	}
+	t.Logf("%d requests", l.requests.Load())
+}
+
+// web are four HTTP services, of which each server serves two, and traffic between all kinds of pairs.
+func web(t *testing.T, options ...testenv.ConsulOption) (*mesh, *load) {
+	t.Helper()
+	m := startMesh(t, options, four("http", "http", "http", "http")...)
+	m.directions(m.flows)
+	a, b, c, d := m.members[0], m.members[1], m.members[2], m.members[3]
+	return m, startLoad(t, [2]*member{a, b}, [2]*member{a, c}, [2]*member{d, b}, [2]*member{b, a})
+}
+
+func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
+	m, traffic := web(t)
+	m.catenary.Stop()
+	testenv.Throughout(t, absence, func() error { return m.members[1].call(m.members[0]) })
+	m.catenary.Restart()
+	testenv.Eventually(t, time.Minute, func() error { return synced(m.catenary, "a-sidecar-proxy", "b-sidecar-proxy") })
+	m.directions(m.flows)
+	const sent = "catenary_xds_response_resources_total"
+	for name, n := range m.catenary.Metrics() {
+		if typ, ok := strings.CutPrefix(name, sent); ok && !strings.Contains(typ, "secret") && n > 0 {
+			t.Errorf("%s: %v were sent again", name, n)
+		}
+	}
+	// The keys are not kept over a restart: of each service a new certificate.
+	if n := m.catenary.Metrics()[sent+`{type="secret"}`]; n != 2 {
+		t.Errorf("%v secrets were sent again, want the certificates of two services", n)
+	}
+	traffic.flawless(t)
+}
+
+func TestAnAbsenceOfConsulFailsNoRequestAndStillLetsSidecarsStart(t *testing.T) {
+	m, traffic := web(t, testenv.WithDataDir(), testenv.WithACL())
+	// Registered before the absence, of a service that has a connected sidecar, started in it.
+	second := &member{
+		name: "a", protocol: "http", ports: map[string]int{}, public: testenv.FreePort(t), port: m.members[0].port,
+		token: m.members[0].token, status: api.HealthCritical,
+	}
+	m.register(second, "a-2")
+	boot := m.bootstrap(second, "a-2")
+	testenv.Eventually(t, patience, func() error {
+		for name, c := range m.members[1].envoy.Clusters() {
+			if strings.HasPrefix(name, "a.") && len(c.Hosts) == 2 {
+				return nil
+			}
+		}
+		return errors.New("the second instance is not heard of")
+	})
+	m.consul.Stop()
+	second.envoy = testenv.StartEnvoy(t, boot)
+	testenv.Eventually(t, patience, func() error { return second.call(m.members[1]) })
+	testenv.Eventually(t, patience, func() error { return second.call(m.members[2]) })
+	testenv.Throughout(t, absence, func() error { return second.call(m.members[1]) })
+	m.consul.Restart()
+	testenv.Eventually(t, time.Minute, m.catenary.Ready)
+	m.directions(m.flows)
+	traffic.flawless(t)
+}
+
+// synced reports whether catenary has sent the proxies all that they should have.
+func synced(c *testenv.Catenary, ids ...string) error {
+	var proxies []struct{ ID, State, Reason string }
+	if err := c.API("/api/v1/proxies", &proxies); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !slices.ContainsFunc(proxies, func(p struct{ ID, State, Reason string }) bool { return p.ID == id && p.State == "SYNCED" }) {
+			text, _ := json.Marshal(proxies)
+			return fmt.Errorf("%s is not synced: %s", id, text)
+		}
+	}
+	return nil
+}
