@@ -57,6 +57,27 @@ func TestACertificateIsOfTheMesh(t *testing.T) {
 	})
 }
 
+// Another datacenter than the primary signs by an intermediate of its own.
+func TestACertificateOfASecondaryDatacenter(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartConsul(t, testenv.WithHCL(`primary_datacenter = "dc1"`))
+	consul := testenv.StartConsul(t, testenv.WithDatacenter("dc2"), testenv.WithWAN(primary), testenv.WithHCL(`primary_datacenter = "dc1"`))
+	for name, address := range map[string]string{"signed": consul.GRPCAddr(), "by the agent": ""} {
+		i := certify(t, consul, "", address)
+		i.need("web")
+		leaf := i.leaf("web", facts.Leaf{})
+		domain, list := roots(t, primary)
+		if want := "spiffe://" + domain + "/ns/default/dc/dc2/svc/web"; leaf.URI != want || leaf.Root != list[0].ID {
+			t.Errorf("%s: the fact is %+v; want %s under %s", name, leaf, want, list[0].ID)
+		}
+		pair := i.pair(leaf)
+		if len(pair.Certificate) < 2 {
+			t.Errorf("%s: the intermediate lacks", name)
+		}
+		i.believed(pair, list[0])
+	}
+}
+
 func TestAWrongTokenGetsNoCertificate(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, address func(*testenv.Consul) string) {

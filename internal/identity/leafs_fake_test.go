@@ -133,6 +133,13 @@ func (ca *fakeCA) set(change func(*fakeCA)) {
 	change(ca)
 }
 
+// signs reports whether a root is the one that signs.
+func (ca *fakeCA) signs(root *fakeRoot) bool {
+	ca.mu.Lock()
+	defer ca.mu.Unlock()
+	return ca.root == root
+}
+
 // orders returns what was asked since the last time.
 func (ca *fakeCA) orders() []asked {
 	ca.mu.Lock()

@@ -152,9 +152,12 @@ func (k *keeper) admit(one *kept, r result, now time.Time) {
 	if !same {
 		k.hold(one, r.issued, now)
 	}
-	if root == k.authority.active {
+	switch active := k.authority.active; {
+	case root == active:
 		one.rotating = ""
-	} else if k.authority.active != "" {
+	case one.rotating == active: // whoever issues does not know yet that another root signs
+		one.due = now.Add(leastLife + rand.N(leastLife))
+	default:
 		k.retrust(one, now)
 	}
 	k.commit(one)
@@ -165,11 +168,14 @@ func (k *keeper) admit(one *kept, r result, now time.Time) {
 func (k *keeper) await(one *kept, r result, now time.Time) {
 	one.waiting = &r
 	k.fail(one, errRoot, now)
-	one.due = now.Add(rootTime)
+	one.due = now.Add(rootTime << min(one.failed-1, rootTimes))
 }
 
-// rootTime is how long a certificate waits for its root before another is ordered.
-const rootTime = 10 * time.Second
+// rootTime is how long a certificate waits for its root before another is ordered. That doubles so often.
+const (
+	rootTime  = 10 * time.Second
+	rootTimes = 6
+)
 
 var errRoot = errors.New("the certificate was signed by a root that Consul has not told of yet: it waits until those who are to believe it can know the root")
 

@@ -64,7 +64,7 @@ func (k *keeper) heed(err error, now time.Time) {
 	switch {
 	case !common(err) && p.reason != "":
 		*p = pause{}
-		k.log.Info("certificates are issued again")
+		k.log.Info("orders of certificates are answered again")
 		return
 	case !common(err), now.Before(p.until): // the latter was under way already
 		return

@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -50,6 +51,41 @@ func TestAfterARotationRenewalsAreSpread(t *testing.T) {
 			t.Errorf("%d orders after the rotation", n)
 		}
 	})
+}
+
+func TestWhoIssuesMayLearnOfARotationLate(t *testing.T) {
+	for name, same := range map[string]bool{"and gives the same certificate": true, "and gives others of the old root": false} {
+		t.Run(name, func(t *testing.T) {
+			held := map[string]identity.Issued{}
+			var root *fakeRoot
+			issuer := func(ca *fakeCA) identity.Issuer {
+				root = ca.root
+				return issuerFunc(func(ctx context.Context, o identity.Order) (identity.Issued, error) {
+					if got, ok := held[o.Service]; ok && same && ca.signs(root) {
+						return got, nil
+					}
+					issued, err := identity.Signing(ca).Issue(ctx, o)
+					held[o.Service] = issued
+					return issued, err
+				})
+			}
+			withIssuer(t, issuer, func(b *leafBench) {
+				b.need("web")
+				time.Sleep(time.Second)
+				next := newRoot(t, "two")
+				b.roots(b.ca.root, next)
+				time.Sleep(5 * time.Minute)
+				if n := len(b.ca.orders()) + b.count.of(identity.OrderUnchanged); n < 3 || n > 10 {
+					t.Errorf("%d orders in 5 minutes", n)
+				}
+				b.ca.set(func(ca *fakeCA) { ca.root = next })
+				time.Sleep(2 * time.Minute)
+				if leaf := b.leaf("web"); leaf.Root != "two" {
+					t.Errorf("the certificate is still under %s", leaf.Root)
+				}
+			})
+		})
+	}
 }
 
 func TestACertificateWaitsForItsRoot(t *testing.T) {
