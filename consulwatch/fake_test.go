@@ -154,10 +154,15 @@ func (f *fake) page(path string) page {
 	if p, ok := f.paths[path]; ok {
 		return p
 	}
-	if path == "/v1/catalog/services" {
-		return page{body: `{"api":[]}`, index: 10}
+	body, ok := map[string]string{
+		"/v1/catalog/services": `{"api":[]}`,
+		"/v1/connect/ca/roots": `{"TrustDomain":"ab-cd.consul","Roots":[{"ID":"aa:bb","RootCert":"a root","Active":true}]}`,
+		"/v1/agent/self":       `{"Config":{"Datacenter":"dc1"},"DebugConfig":{"DefaultIntentionPolicy":"allow"}}`,
+	}[path]
+	if !ok {
+		body = `[]`
 	}
-	return page{body: `[]`, index: 10}
+	return page{body: body, index: 10}
 }
 
 func (f *fake) answer(w http.ResponseWriter, path string, waits bool) {

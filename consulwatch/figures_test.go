@@ -64,7 +64,7 @@ func TestAllStreamsAreOnOneConnection(t *testing.T) {
 					streams++
 				}
 			}
-			if want := services + 3; streams != want { // the list of services, and two kinds of entries
+			if want := services + 5; streams != want { // the list of services, and four kinds of entries
 				t.Errorf("%d streams for %d services; want %d", streams, services, want)
 			}
 			if got := asked.queries(); got != services {
@@ -175,7 +175,7 @@ func (r *relay) took(watches, n int) ([]time.Time, error) {
 // nor any of them twice.
 func TestARestoreTakesOneSnapshotOfEachWatch(t *testing.T) {
 	t.Parallel()
-	const services, watches = 50, 50 + 3
+	const services, watches = 50, 50 + 5
 	c := testenv.StartConsul(t)
 	topics := registered(c, services)
 	through := startRelay(t, c)
