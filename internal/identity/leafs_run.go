@@ -65,8 +65,8 @@ func (k *keeper) run(ctx context.Context) {
 	defer changes.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	view := k.store.View()
-	k.trust(view, time.Now())
+	k.trust(k.store.View(), time.Now())
+	k.tell()
 	k.follow(time.Now())
 	var quiet time.Time // when the needs are looked at again
 	asked := false
