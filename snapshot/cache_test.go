@@ -317,7 +317,7 @@ func TestFailoverLeavesOutWhatIsNotKnownYet(t *testing.T) {
 		tx.Instances(facts.Health("dc2", "api"), []*facts.Instance{instance("api", "api-far", 8003, facts.StatusPassing)}, confirmed)
 	})
 	plan = f.update().Plans["p1"]
-	if u := plan.Parts[0]; len(u.Missing) != 0 || !strings.Contains(strings.Join(names(plan), ";"), "endpoints api.default.dc2") {
+	if u := plan.Parts[0]; len(u.Missing) != 0 || !strings.Contains(strings.Join(names(plan), ";"), "endpoints failover-target~1~api.default.dc1") {
 		t.Errorf("missing %q, resources %q", u.Missing, names(plan))
 	}
 }

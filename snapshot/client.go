@@ -1,7 +1,5 @@
 package snapshot
 
-import "github.com/catenary-mesh/catenary/chain"
-
 // Client is who asks, as far as it decides what is served. Two clients with equal fields get the
 // same products.
 type Client struct {
@@ -45,19 +43,31 @@ type Upstream struct {
 	// BindAddress and BindPort are where the client's proxy listens for this upstream.
 	BindAddress string
 	BindPort    int
+	// SocketPath is set where it listens on a socket instead; SocketMode is 0 where it is left to Envoy.
+	SocketPath string
+	SocketMode uint32
 	// Config is the client's own configuration of the upstream; unset fields are taken from the
 	// service-defaults of the client's service.
 	Config UpstreamConfig
 
+	peer        string
+	query       bool   // it is a prepared query
 	unsupported string // why it is not served; empty when it is
 }
 
 // EnvoyID is the name under which Consul knows the upstream: "api", or "api?dc=dc2".
 func (u Upstream) EnvoyID() string {
-	if u.Datacenter == "" {
-		return u.Service
+	id := u.Service
+	if u.query {
+		id = "prepared_query:" + id
 	}
-	return u.Service + "?dc=" + u.Datacenter
+	switch {
+	case u.peer != "":
+		id += "?peer=" + u.peer
+	case u.Datacenter != "":
+		id += "?dc=" + u.Datacenter
+	}
+	return id
 }
 
 // Limit is a bound that may be unset. It is comparable.
@@ -78,33 +88,4 @@ type Outlier struct {
 	EnforcingConsecutive5xx Limit
 	MaxEjectionPercent      Limit
 	BaseEjectionMs          int64
-}
-
-// UpstreamConfig is how a client treats one upstream. It is comparable and so part of keys.
-type UpstreamConfig struct {
-	Protocol         string
-	ConnectTimeoutMs int
-	MeshGateway      chain.MeshGatewayMode
-	Limits           Limits
-	Outlier          Outlier
-}
-
-// or returns c with what it leaves unset taken from d.
-func (c UpstreamConfig) or(d UpstreamConfig) UpstreamConfig {
-	if c.Protocol == "" {
-		c.Protocol = d.Protocol
-	}
-	if c.ConnectTimeoutMs == 0 {
-		c.ConnectTimeoutMs = d.ConnectTimeoutMs
-	}
-	if c.MeshGateway == "" {
-		c.MeshGateway = d.MeshGateway
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = d.Limits
-	}
-	if c.Outlier == (Outlier{}) {
-		c.Outlier = d.Outlier
-	}
-	return c
 }

@@ -47,6 +47,37 @@ func (k EndpointSetKey) endpoints(r *facts.Reader) EndpointSet {
 		}
 		instances = selected(instances, keep)
 	}
+	if k.Gateways != (facts.Topic{}) {
+		return k.throughGateways(r, instances)
+	}
+	return k.list(instances, func(in *facts.Instance) (Health, uint32) { return Judge(in, k.OnlyPassing) })
+}
+
+// known reports whether the facts suffice.
+func (k EndpointSetKey) known(r *facts.Reader) bool {
+	known := r.Known(k.Topic)
+	return (k.Gateways == (facts.Topic{}) || r.Known(k.Gateways)) && known
+}
+
+// throughGateways lists the gateways through which instances are reached. As in Consul they count as healthy
+// while any instance is, whatever their own checks say, which weigh them only.
+func (k EndpointSetKey) throughGateways(r *facts.Reader, instances []*facts.Instance) EndpointSet {
+	behind := Unhealthy
+	for _, in := range instances {
+		if health, _ := Judge(in, k.OnlyPassing); health == Healthy {
+			behind = Healthy
+			break
+		}
+	}
+	gateways, _ := r.Instances(k.Gateways)
+	return k.list(gateways, func(in *facts.Instance) (Health, uint32) {
+		_, weight := Judge(in, false)
+		return behind, weight
+	})
+}
+
+// list is the endpoints of instances, each judged.
+func (k EndpointSetKey) list(instances []*facts.Instance, judge func(*facts.Instance) (Health, uint32)) EndpointSet {
 	var set EndpointSet
 	skipped := 0
 	list := make([]Endpoint, 0, len(instances))
@@ -61,7 +92,7 @@ func (k EndpointSetKey) endpoints(r *facts.Reader) EndpointSet {
 			continue
 		}
 		e := Endpoint{Address: address, Port: uint32(port)}
-		e.Health, e.Weight = Judge(in, k.OnlyPassing)
+		e.Health, e.Weight = judge(in)
 		if l := locality(in); l != nil {
 			e.Region, e.Zone = l.Region, l.Zone
 		}

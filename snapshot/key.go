@@ -1,7 +1,8 @@
 package snapshot
 
 import (
-	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,9 @@ type EndpointSetKey struct {
 	OnlyPassing bool
 	// WAN asks for the addresses by which another datacenter reaches the instances.
 	WAN bool
+	// Gateways is set where the instances are reached through mesh gateways: then it is these that are
+	// dialled, and WAN is about them.
+	Gateways facts.Topic
 }
 
 // LoadBalancer is a load-balancing policy in comparable form.
@@ -49,11 +53,13 @@ type LoadBalancer struct {
 	LeastRequestsChoices uint32
 }
 
-// ClusterKey is a cluster of one target's endpoints. It reads no facts: the key is the product.
+// ClusterKey is a cluster of one target's endpoints, whose set has the same name. It reads no facts: the key
+// is the product.
 type ClusterKey struct {
-	// Name is the cluster's, Endpoints the name of its endpoint set.
-	Name, Endpoints string
-	ConnectTimeout  time.Duration
+	Name           string
+	ConnectTimeout time.Duration
+	// FetchTimeout is how long Envoy waits for the endpoints.
+	FetchTimeout Timeout
 	// Protocol is the chain's: http2 and grpc are spoken with prior knowledge.
 	Protocol     string
 	LoadBalancer LoadBalancer
@@ -66,36 +72,26 @@ type ClusterKey struct {
 
 // AggregateKey is a cluster that fails over along its children. It reads no facts.
 type AggregateKey struct {
-	Name                string
-	ConnectTimeout      time.Duration
-	children, endpoints string
+	Name           string
+	ConnectTimeout time.Duration
+	children       string
 }
 
-// Child is a member of an aggregate cluster: a cluster and its endpoint set, by name.
-type Child struct{ Cluster, Endpoints string }
-
 // NewAggregateKey returns the key of a cluster that tries the children in order.
-func NewAggregateKey(name string, timeout time.Duration, children []Child) AggregateKey {
-	k := AggregateKey{Name: name, ConnectTimeout: timeout}
-	clusters, endpoints := make([]string, len(children)), make([]string, len(children))
-	for i, c := range children {
-		clusters[i], endpoints[i] = c.Cluster, c.Endpoints
-	}
-	k.children, k.endpoints = strings.Join(clusters, "\n"), strings.Join(endpoints, "\n")
-	return k
+func NewAggregateKey(name string, timeout time.Duration, children []string) AggregateKey {
+	return AggregateKey{Name: name, ConnectTimeout: timeout, children: strings.Join(children, "\n")}
 }
 
 // Children returns the names of the member clusters in order of preference.
 func (k AggregateKey) Children() []string { return strings.Split(k.children, "\n") }
-
-// Endpoints returns the names of the members' endpoint sets, in the same order.
-func (k AggregateKey) Endpoints() []string { return strings.Split(k.endpoints, "\n") }
 
 // RoutesKey is the routes of an upstream with a layer-7 protocol.
 type RoutesKey struct {
 	// Name is that of the route configuration.
 	Name  string
 	Chain ChainKey
+	// ValidateClusters has Envoy refuse the routes while a cluster of theirs does not exist.
+	ValidateClusters bool
 }
 
 // ListenerKey is the listener of an upstream. With a layer-7 protocol it refers to the routes of its
@@ -103,8 +99,11 @@ type RoutesKey struct {
 type ListenerKey struct {
 	// EnvoyID is the upstream's, which is also the name of its routes.
 	EnvoyID string
-	Address string
-	Port    int
+	Bind    Bind
+	// ExactBalance spreads connections evenly over Envoy's threads.
+	ExactBalance bool
+	// FetchTimeout is how long Envoy waits for the routes.
+	FetchTimeout Timeout
 	// Protocol is the chain's.
 	Protocol string
 	// Chain is set for protocols below layer 7 only.
@@ -113,10 +112,25 @@ type ListenerKey struct {
 	StatPrefix string
 }
 
-// ListenerName is the name of an upstream's listener, as Consul forms it.
-func ListenerName(envoyID, address string, port int) string {
-	return fmt.Sprintf("%s:%s:%d", envoyID, address, port)
+// Bind is where the proxy of a client listens for an upstream: at an address and port, or on a socket.
+type Bind struct {
+	Address string
+	Port    int
+	// SocketPath is set for a socket; SocketMode is 0 where it is left to Envoy.
+	SocketPath string
+	SocketMode uint32
 }
+
+// String returns the path of a socket, or the address and port.
+func (b Bind) String() string {
+	if b.SocketPath != "" {
+		return b.SocketPath
+	}
+	return net.JoinHostPort(b.Address, strconv.Itoa(b.Port))
+}
+
+// ListenerName is the name of an upstream's listener, as Consul forms it.
+func ListenerName(envoyID string, bind Bind) string { return envoyID + ":" + bind.String() }
 
 // Product implements [Key].
 func (EndpointSetKey) Product() string { return ProductEndpoints }

@@ -116,7 +116,7 @@ func (m Made) Value() (EndpointSet, bool) { return m.value, !m.same }
 func (j *Job) Make() Made {
 	r := j.view.Read()
 	m := Made{entry: j.entry, value: j.key.endpoints(r)}
-	known := r.Known(j.key.Topic) // what is not known stays as it is
+	known := j.key.known(r) // what is not known stays as it is
 	m.same = !known || j.had && m.value.Equal(j.last)
 	m.reads = r.Reads()
 	return m

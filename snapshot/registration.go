@@ -3,7 +3,9 @@ package snapshot
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
@@ -22,7 +24,7 @@ type selector struct {
 func (s *selector) parts(c Client) []PartKey {
 	if c.Declared {
 		s.kind = Plain
-		return s.upstreams(c, c.Upstreams)
+		return s.upstreams(c, c.Upstreams, &facts.Proxy{})
 	}
 	s.kind = Mesh
 	in := s.registered(c)
@@ -30,25 +32,26 @@ func (s *selector) parts(c Client) []PartKey {
 		return nil
 	}
 	if s.cfg.PlaintextMesh {
-		return s.upstreams(c, fromProxy(in.Service.Proxy))
+		return s.upstreams(c, fromProxy(in.Service.Proxy), in.Service.Proxy)
 	}
 	if !s.identified(c, in.Service.Proxy.DestinationServiceName) {
 		return nil
 	}
 	keys := []PartKey{IdentityKey{Service: in.Service.Proxy.DestinationServiceName}, inboundKey(in)}
-	return append(keys, s.upstreams(c, fromProxy(in.Service.Proxy))...)
+	return append(keys, s.upstreams(c, fromProxy(in.Service.Proxy), in.Service.Proxy)...)
 }
 
 // upstreams lists the parts that upstreams make up, with what central configuration says of each.
-func (s *selector) upstreams(c Client, list []Upstream) []PartKey {
+func (s *selector) upstreams(c Client, list []Upstream, p *facts.Proxy) []PartKey {
 	keys := make([]PartKey, 0, len(list))
 	bound := map[string]string{}
-	central := centralConfig(s.r, c.Service)
+	central := centralOf(s.r, s.kind, c.Service)
+	fetch := central.fetchTimeout(p)
 	for _, u := range list {
-		key := UpstreamKey{Kind: s.kind, Secure: s.kind == Mesh && !s.cfg.PlaintextMesh, Reader: c.Reader, Upstream: u}
+		key := UpstreamKey{Kind: s.kind, Secure: s.kind == Mesh && !s.cfg.PlaintextMesh, Reader: c.Reader, Upstream: u, FetchTimeout: fetch}
 		if u.unsupported == "" {
-			key.Upstream.Config = u.Config.or(central.of(u.Service))
-			bind := u.bind()
+			key.Upstream.Config = central.upstream(u, p.MeshGateway.Mode)
+			bind := u.bind().String()
 			if key.Taken = bound[bind]; key.Taken == "" {
 				bound[bind] = u.EnvoyID()
 			}
@@ -88,18 +91,23 @@ func match(c Client, rows []*facts.Instance) (*facts.Instance, string) {
 			found = append(found, in)
 		}
 	}
-	if len(found) > 1 {
-		found = slices.DeleteFunc(slices.Clone(found), func(in *facts.Instance) bool {
-			return in.Node.Address != c.Address
-		})
+	if n := len(found); n > 1 {
+		found = slices.DeleteFunc(found, func(in *facts.Instance) bool { return !sameAddress(in.Node.Address, c.Address) })
 		if len(found) != 1 {
-			return nil, fmt.Sprintf("several registrations of the ID %q: pass -node-name", c.ID)
+			return nil, fmt.Sprintf("%d registrations of this ID: pass -node-name", n)
 		}
 	}
 	if len(found) == 1 {
 		return found[0], ""
 	}
 	return nil, fmt.Sprintf("no sidecar with the ID %q is registered for service %q", c.ID, c.Service)
+}
+
+// sameAddress reports whether two texts are one address: a node may spell its IPv6 address in any way.
+func sameAddress(a, b string) bool {
+	one, err := netip.ParseAddr(a)
+	two, err2 := netip.ParseAddr(b)
+	return a == b || err == nil && err2 == nil && one.Unmap() == two.Unmap()
 }
 
 // defaultBind is where a sidecar listens for an upstream that names no address.
@@ -113,26 +121,45 @@ func fromProxy(p *facts.Proxy) []Upstream {
 		if u.CentrallyConfigured || u.DestinationName == "*" {
 			continue
 		}
-		list = append(list, Upstream{
-			Service: u.DestinationName, Datacenter: u.Datacenter,
-			BindAddress: cmp.Or(u.LocalBindAddress, defaultBind), BindPort: u.LocalBindPort,
-			Config: fromRegistration(u), unsupported: unsupported(u),
-		})
+		list = append(list, fromUpstream(u))
 	}
 	return list
 }
+
+func fromUpstream(u facts.Upstream) Upstream {
+	out := Upstream{
+		Service: u.DestinationName, Datacenter: u.Datacenter,
+		BindAddress: cmp.Or(u.LocalBindAddress, defaultBind), BindPort: u.LocalBindPort,
+		Config: fromRegistration(u),
+		peer:   u.DestinationPeer, query: u.DestinationType == preparedQuery, unsupported: unsupported(u),
+	}
+	if u.LocalBindSocketPath == "" {
+		return out
+	}
+	out.SocketPath, out.BindAddress, out.BindPort = u.LocalBindSocketPath, "", 0
+	mode, ok := socketMode(u.LocalBindSocketMode)
+	out.SocketMode = mode
+	if !ok {
+		out.Config.ignored = strings.Trim(out.Config.ignored+fmt.Sprintf(
+			"\nlocal_bind_socket_mode %s is ignored: write one up to 0777 in octal, such as 0600", shown(u.LocalBindSocketMode)), "\n")
+	}
+	return out
+}
+
+// preparedQuery is the type of an upstream that is no service.
+const preparedQuery = "prepared_query"
 
 // unsupported says why a registered upstream is not served; empty when it is.
 func unsupported(u facts.Upstream) string {
 	switch {
 	case u.DestinationPeer != "":
 		return "cluster peering is not supported"
+	case u.DestinationType == preparedQuery:
+		return "prepared queries are not supported: write a service-resolver with the failover that the query has, and name its service"
 	case u.DestinationType != "" && u.DestinationType != "service":
 		return "upstreams of the type " + u.DestinationType + " are not supported"
-	case u.LocalBindSocketPath != "":
-		return "upstreams on a socket are not supported: give it local_bind_port"
-	case u.LocalBindPort == 0:
-		return "it has no local_bind_port"
+	case u.LocalBindPort == 0 && u.LocalBindSocketPath == "":
+		return "it has neither local_bind_port nor local_bind_socket_path"
 	}
 	return ""
 }

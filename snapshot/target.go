@@ -55,7 +55,7 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 		t.cluster(c, node, target, ClusterName(c, target))
 		return
 	}
-	var children []Child
+	var children []string
 	for i, id := range append([]string{target.ID}, failover.Targets...) {
 		member := c.Targets[id]
 		if reason := t.unknown(member); i == 0 {
@@ -67,7 +67,7 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 		// Named after the target that fails over, as in Consul: two upstreams that fail over to one
 		// target may treat it differently.
 		child := fmt.Sprintf("failover-target~%d~%s", i, ClusterName(c, target))
-		children = append(children, Child{Cluster: child, Endpoints: member.Name})
+		children = append(children, child)
 		t.cluster(c, node, member, child)
 	}
 	name := ClusterName(c, target)
@@ -84,19 +84,36 @@ func (t *targets) await(reason string) {
 // cluster adds a cluster of one target and its endpoint set.
 func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target, name string) {
 	t.add(name, ClusterKey{
-		Name: name, Endpoints: target.Name,
-		ConnectTimeout: target.ConnectTimeout, Protocol: c.Protocol,
+		Name: name, ConnectTimeout: target.ConnectTimeout, FetchTimeout: t.upstream.FetchTimeout, Protocol: c.Protocol,
 		LoadBalancer: loadBalancer(node),
 		Limits:       t.upstream.Upstream.Config.Limits, Outlier: t.upstream.Upstream.Config.Outlier,
 		Transport: t.transport(target),
 		Child:     name != ClusterName(c, target),
 	})
-	t.add(target.Name, EndpointSetKey{
+	gateways := t.gateways(target)
+	t.add(name, EndpointSetKey{
 		Topic:       t.topic(target),
 		Filter:      target.Subset.Filter,
 		OnlyPassing: target.Subset.OnlyPassing,
-		WAN:         target.Datacenter != t.cfg.Datacenter,
+		WAN:         target.Datacenter != t.cfg.Datacenter && gateways.Datacenter != t.cfg.Datacenter,
+		Gateways:    gateways,
 	})
+}
+
+// gateways are the mesh gateways through which a mesh client reaches a target, if it does: those of the
+// target's datacenter, or the ones at home, which know the others.
+func (t *targets) gateways(target *chain.Target) facts.Topic {
+	if t.upstream.Kind != Mesh || target.Datacenter == t.cfg.Datacenter {
+		return facts.Topic{}
+	}
+	switch target.MeshGateway.Mode {
+	case chain.MeshGatewayLocal:
+		return facts.Gateways(t.cfg.Datacenter)
+	case chain.MeshGatewayRemote:
+		return facts.Gateways(target.Datacenter)
+	case chain.MeshGatewayDefault, chain.MeshGatewayNone:
+	}
+	return facts.Topic{}
 }
 
 // transport is how a target is dialled.
@@ -139,6 +156,12 @@ func (t *targets) unknown(target *chain.Target) string {
 	} else {
 		t.note(fmt.Sprintf("no instance of the service %q is registered in %s: is its name right?",
 			target.Service, target.Datacenter))
+	}
+	if gateways := t.gateways(target); gateways != (facts.Topic{}) {
+		t.out.needs = append(t.out.needs, gateways)
+		if !t.r.Known(gateways) {
+			return t.r.Why(facts.ID{Topic: gateways})
+		}
 	}
 	if known {
 		return ""

@@ -52,9 +52,8 @@ func tlsParameters(p *chain.MeshTLSParameters) TLSParameters {
 }
 
 // outgoing is what the mesh entry says of the TLS of connections to others.
-func outgoing(e chain.Entries) TLSParameters {
-	mesh, ok := e.Entry(chain.KindMesh, chain.MeshName).(*chain.Mesh)
-	if !ok || mesh.TLS == nil {
+func outgoing(mesh *chain.Mesh) TLSParameters {
+	if mesh.TLS == nil {
 		return TLSParameters{}
 	}
 	return tlsParameters(mesh.TLS.Outgoing)

@@ -2,8 +2,6 @@ package snapshot
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -19,6 +17,8 @@ type UpstreamKey struct {
 	Reader string
 	// Upstream is what the client wants, with what central configuration says of it.
 	Upstream Upstream
+	// FetchTimeout is how long the client's proxy waits for endpoints and routes.
+	FetchTimeout Timeout
 	// Taken names another upstream of the client that has the same address, if one does.
 	Taken string
 }
@@ -26,13 +26,13 @@ type UpstreamKey struct {
 // plan plans the listener, routes, clusters and endpoint sets of one upstream.
 func (k UpstreamKey) plan(p *planner) *Part {
 	u := k.Upstream
-	out := &Part{Name: u.EnvoyID(), Bind: u.bind()}
+	out := &Part{Name: u.EnvoyID(), Bind: u.bind().String(), Notes: u.Config.notes()}
 	switch {
 	case u.unsupported != "":
 		out.Missing = []string{u.unsupported}
 		return out
 	case k.Taken != "":
-		out.Missing = []string{fmt.Sprintf("%s is already the address of upstream %s: give it another port", out.Bind, k.Taken)}
+		out.Missing = []string{fmt.Sprintf("%s is already the address of upstream %s: give it another", out.Bind, k.Taken)}
 		return out
 	}
 	if !p.mayRead(k.Reader, u.Service, out) {
@@ -49,19 +49,19 @@ func (k UpstreamKey) plan(p *planner) *Part {
 	if key.Datacenter == "" {
 		key.Datacenter = p.cfg.Datacenter
 	}
+	mesh := p.mesh(k, out)
+	if k.Secure && key.Overrides.Protocol == "" {
+		key.Overrides.Protocol = relabelled(p.r, u.Service)
+	}
 	state := p.chains(key)
+	if out.Pending != "" {
+		return out
+	}
 	out.Pending, out.Problems = state.Pending, state.Problems
 	if out.Pending != "" {
 		return out
 	}
-	t := &targets{planner: p, upstream: k, key: key, out: out}
-	if k.Secure {
-		t.tls = outgoing(p.r)
-		if _, state := p.r.View.Entry(chain.KindMesh, chain.MeshName); state == facts.Unknown {
-			out.Pending = p.r.Why(facts.ID{Topic: facts.Entries(chain.KindMesh)})
-			return out
-		}
-	}
+	t := &targets{planner: p, upstream: k, key: key, out: out, tls: outgoing(mesh)}
 	if state.Chain != nil {
 		t.plan(state.Chain)
 	}
@@ -70,8 +70,24 @@ func (k UpstreamKey) plan(p *planner) *Part {
 		out.Resources = nil
 		return out
 	}
-	out.Resources = append(out.Resources, entrance(u, key, state.Protocol)...)
+	out.Resources = append(out.Resources, k.entrance(key, state.Protocol, mesh)...)
 	return out
+}
+
+// mesh returns the mesh entry for a client that it concerns, or one that says nothing. While it is not known
+// the upstream waits: what it says of TLS must not be served late.
+func (p *planner) mesh(k UpstreamKey, out *Part) *chain.Mesh {
+	if !k.Secure {
+		return &chain.Mesh{}
+	}
+	entry := p.r.Entry(chain.KindMesh, chain.MeshName)
+	if _, state := p.r.View.Entry(chain.KindMesh, chain.MeshName); state == facts.Unknown {
+		out.Pending = p.r.Why(facts.ID{Topic: facts.Entries(chain.KindMesh)})
+	}
+	if mesh, ok := entry.(*chain.Mesh); ok {
+		return mesh
+	}
+	return &chain.Mesh{}
 }
 
 // mayRead reports whether the client may read a service. When not, the plan says why: the upstream is
@@ -94,21 +110,25 @@ func (p *planner) mayRead(reader, service string, out *Part) bool {
 }
 
 // entrance is where the client's traffic to an upstream enters: the listener and its routes.
-func entrance(u Upstream, key ChainKey, protocol string) []Ref {
+func (k UpstreamKey) entrance(key ChainKey, protocol string, mesh *chain.Mesh) []Ref {
+	u := k.Upstream
 	id := u.EnvoyID()
 	l := ListenerKey{
-		EnvoyID: id, Address: u.BindAddress, Port: u.BindPort, Protocol: protocol,
+		EnvoyID: id, Bind: u.bind(), ExactBalance: u.Config.ExactBalance, Protocol: protocol,
 		StatPrefix: fmt.Sprintf("upstream.%s.default.default.%s", u.Service, key.Datacenter),
 	}
 	if !chain.IsLayer7(protocol) {
 		l.Chain = key
+		return []Ref{{Name: ListenerName(id, l.Bind), Key: l}}
 	}
-	refs := []Ref{{Name: ListenerName(id, u.BindAddress, u.BindPort), Key: l}}
-	if chain.IsLayer7(protocol) {
-		refs = append(refs, Ref{Name: id, Key: RoutesKey{Name: id, Chain: key}})
+	l.FetchTimeout = k.FetchTimeout
+	return []Ref{
+		{Name: ListenerName(id, l.Bind), Key: l},
+		{Name: id, Key: RoutesKey{Name: id, Chain: key, ValidateClusters: mesh.ValidateClusters}},
 	}
-	return refs
 }
 
 // bind is the address that the client's proxy listens at for the upstream.
-func (u Upstream) bind() string { return net.JoinHostPort(u.BindAddress, strconv.Itoa(u.BindPort)) }
+func (u Upstream) bind() Bind {
+	return Bind{Address: u.BindAddress, Port: u.BindPort, SocketPath: u.SocketPath, SocketMode: u.SocketMode}
+}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/snapshot"
 	"github.com/catenary-mesh/catenary/xds"
 	"github.com/catenary-mesh/catenary/xds/envoy"
@@ -191,16 +192,17 @@ func fields(ref snapshot.Ref) []string {
 	case snapshot.EndpointSetKey:
 		return []string{
 			"of=" + k.Topic.String(), text("filter", k.Filter),
-			flagged("only-passing", k.OnlyPassing), flagged("wan", k.WAN),
+			flagged("only-passing", k.OnlyPassing), flagged("wan", k.WAN), through(k.Gateways),
 		}
 	case snapshot.ClusterKey:
 		out := []string{
 			"protocol=" + k.Protocol, "connect-timeout=" + k.ConnectTimeout.String(), flagged("child", k.Child),
 		}
-		if k.Endpoints != k.Name {
-			out = append(out, "endpoints="+k.Endpoints)
+		out = append(out, settings("balancer", k.LoadBalancer), settings("limits", k.Limits), settings("outlier", k.Outlier))
+		if tls, ok := k.Transport.(snapshot.MutualTLS); ok {
+			out = append(out, "peer="+tls.Peer)
 		}
-		return append(out, settings("balancer", k.LoadBalancer), settings("limits", k.Limits), settings("outlier", k.Outlier))
+		return out
 	}
 	return []string{fmt.Sprintf("%+v", ref.Key)}
 }
@@ -233,6 +235,13 @@ func chainField(k snapshot.ChainKey) string {
 		s += " " + overrides
 	}
 	return s
+}
+
+func through(gateways facts.Topic) string {
+	if gateways == (facts.Topic{}) {
+		return ""
+	}
+	return "through=" + gateways.String()
 }
 
 func text(name, value string) string {

@@ -28,15 +28,14 @@ func cluster(k snapshot.ClusterKey) (*clusterv3.Cluster, error) {
 		Name:                 k.Name,
 		AltStatName:          k.Name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
-		ConnectTimeout:       durationpb.New(k.ConnectTimeout),
-		CommonLbConfig:       &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: 0}},
-		OutlierDetection:     outlier(k.Outlier),
-		CircuitBreakers:      breakers(k.Limits),
-		TransportSocket:      socket,
-	}
-	if k.Endpoints != k.Name {
-		c.EdsClusterConfig.ServiceName = k.Endpoints
+		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
+			EdsConfig: fromADSWithin(k.FetchTimeout),
+		},
+		ConnectTimeout:   durationpb.New(k.ConnectTimeout),
+		CommonLbConfig:   &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: 0}},
+		OutlierDetection: outlier(k.Outlier),
+		CircuitBreakers:  breakers(k.Limits),
+		TransportSocket:  socket,
 	}
 	balance(c, k.LoadBalancer)
 	if k.Protocol == "http2" || k.Protocol == "grpc" {
@@ -64,6 +63,13 @@ func fromADS() *corev3.ConfigSource {
 		ResourceApiVersion:    corev3.ApiVersion_V3,
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
 	}
+}
+
+// fromADSWithin is fromADS for what Envoy goes on without after a while.
+func fromADSWithin(t snapshot.Timeout) *corev3.ConfigSource {
+	source := fromADS()
+	source.InitialFetchTimeout = setTimeout(t)
+	return source
 }
 
 func http2() *httpv3.HttpProtocolOptions {

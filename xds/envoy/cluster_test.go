@@ -16,7 +16,7 @@ func set(n uint32) snapshot.Limit { return snapshot.Limit{Set: true, Value: n} }
 // translated is a cluster in plaintext.
 func translated(t *testing.T, k snapshot.ClusterKey) *clusterv3.Cluster {
 	t.Helper()
-	k.Name, k.Endpoints, k.Transport = "api", "api", snapshot.Plaintext{}
+	k.Name, k.Transport = "api", snapshot.Plaintext{}
 	c, err := cluster(k)
 	if err != nil {
 		t.Fatal(err)

@@ -54,9 +54,9 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 		return msg, nil, err
 	case snapshot.ClusterKey:
 		msg, err := cluster(p)
-		return msg, []string{p.Endpoints}, err
+		return msg, []string{p.Name}, err
 	case snapshot.AggregateKey:
-		return aggregate(p), p.Endpoints(), nil
+		return aggregate(p), p.Children(), nil
 	case snapshot.ListenerKey:
 		return httpListener(p), nil, nil
 	case snapshot.Intentions:

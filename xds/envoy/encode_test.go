@@ -34,13 +34,13 @@ func products() map[string]struct {
 		Targets: map[string]*chain.Target{"api": {ID: "api", Name: "api"}},
 	}
 	routes := snapshot.RoutesKey{Name: "api", Chain: snapshot.ChainKey{Service: "api"}}
-	http := snapshot.ListenerKey{EnvoyID: "api", Address: "127.0.0.1", Port: 9191, Protocol: "grpc"}
+	http := snapshot.ListenerKey{EnvoyID: "api", Bind: snapshot.Bind{Address: "127.0.0.1", Port: 9191}, Protocol: "grpc"}
 	tcp := snapshot.ListenerKey{
-		EnvoyID: "db", Address: "127.0.0.1", Port: 5432, Protocol: "tcp", Chain: snapshot.ChainKey{Service: "db"},
+		EnvoyID: "db", Bind: snapshot.Bind{Address: "127.0.0.1", Port: 5432}, Protocol: "tcp", Chain: snapshot.ChainKey{Service: "db"},
 	}
 	direct := &chain.Chain{StartNode: "resolver:api", Nodes: compiled.Nodes, Targets: compiled.Targets}
-	cluster := snapshot.ClusterKey{Name: "api", Endpoints: "api", Protocol: "grpc", Transport: snapshot.Plaintext{}, Limits: snapshot.Limits{MaxConnections: set(7)}}
-	aggregate := snapshot.NewAggregateKey("all", 0, []snapshot.Child{{Cluster: "a", Endpoints: "x"}, {Cluster: "b", Endpoints: "y"}})
+	cluster := snapshot.ClusterKey{Name: "api", Protocol: "grpc", Transport: snapshot.Plaintext{}, Limits: snapshot.Limits{MaxConnections: set(7)}}
+	aggregate := snapshot.NewAggregateKey("all", 0, []string{"a", "b"})
 	type made = struct {
 		ref     snapshot.Ref
 		product any

@@ -57,13 +57,17 @@ func publicListener(k snapshot.PublicListenerKey) *listenerv3.Listener {
 	}
 	l := inboundListener(snapshot.PublicListener, k.Address, k.Port, filters)
 	if k.Limits.ExactBalance {
-		l.ConnectionBalanceConfig = &listenerv3.Listener_ConnectionBalanceConfig{
-			BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
-				ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{},
-			},
-		}
+		l.ConnectionBalanceConfig = exactBalance()
 	}
 	return l
+}
+
+func exactBalance() *listenerv3.Listener_ConnectionBalanceConfig {
+	return &listenerv3.Listener_ConnectionBalanceConfig{
+		BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
+			ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{},
+		},
+	}
 }
 
 func inboundListener(prefix, ip string, port int, filters *listenerv3.FilterChain) *listenerv3.Listener {

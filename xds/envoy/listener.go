@@ -4,10 +4,10 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_bridge/v3"
-	grpcstatsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -25,11 +25,7 @@ var httpFilters = []struct {
 	when   func(snapshot.ListenerKey) bool
 }{
 	// counts gRPC calls before anything can answer them
-	{"envoy.filters.http.grpc_stats", func() proto.Message {
-		return &grpcstatsv3.FilterConfig{
-			PerMethodStatSpecifier: &grpcstatsv3.FilterConfig_StatsForAllMethods{},
-		}
-	}, isGRPC},
+	{"envoy.filters.http.grpc_stats", grpcStats, isGRPC},
 	// lets HTTP/1.1 clients call gRPC services; must see the request before it is routed
 	{"envoy.filters.http.grpc_http1_bridge", func() proto.Message { return &bridgev3.Config{} }, isGRPC},
 	// ends the chain: Envoy refuses anything behind it
@@ -44,9 +40,13 @@ func httpListener(k snapshot.ListenerKey) *listenerv3.Listener {
 	hcm := &hcmv3.HttpConnectionManager{
 		StatPrefix: k.StatPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-			ConfigSource: fromADS(), RouteConfigName: k.EnvoyID,
+			ConfigSource: fromADSWithin(k.FetchTimeout), RouteConfigName: k.EnvoyID,
 		}},
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+		Tracing:        &hcmv3.HttpConnectionManager_Tracing{RandomSampling: &typev3.Percent{}},
+	}
+	if k.Protocol == "http2" || k.Protocol == "grpc" {
+		hcm.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{}
 	}
 	for _, f := range httpFilters {
 		if f.when(k) {
@@ -88,15 +88,26 @@ func clusterOf(c *chain.Chain, node *chain.Node) (string, bool) {
 }
 
 func listener(k snapshot.ListenerKey, filter string, config proto.Message) *listenerv3.Listener {
-	return &listenerv3.Listener{
-		Name:             snapshot.ListenerName(k.EnvoyID, k.Address, k.Port),
-		Address:          address(k.Address, uint32(k.Port)),
+	l := &listenerv3.Listener{
+		Name:             snapshot.ListenerName(k.EnvoyID, k.Bind),
+		Address:          door(k.Bind),
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       filter,
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(config)},
 		}}}},
 	}
+	if k.ExactBalance {
+		l.ConnectionBalanceConfig = exactBalance()
+	}
+	return l
+}
+
+func door(b snapshot.Bind) *corev3.Address {
+	if b.SocketPath == "" {
+		return address(b.Address, uint32(b.Port))
+	}
+	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: b.SocketPath, Mode: b.SocketMode}}}
 }
 
 func address(ip string, port uint32) *corev3.Address {

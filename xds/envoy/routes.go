@@ -27,15 +27,27 @@ func routes(k snapshot.RoutesKey, p snapshot.Routes) (*routev3.RouteConfiguratio
 		list = b.start(p.Chain.Nodes[p.Chain.StartNode])
 	}
 	slices.Sort(b.refs)
-	return &routev3.RouteConfiguration{
+	out := &routev3.RouteConfiguration{
 		Name: k.Name,
 		VirtualHosts: []*routev3.VirtualHost{{
-			Name: k.Name, Domains: []string{"*"}, Routes: list,
+			Name: virtualHost(k, p.Chain), Domains: []string{"*"}, Routes: list,
 		}},
-		// A route may arrive before Envoy has its cluster: it answers 503 until then instead of
-		// refusing the routes.
-		ValidateClusters: wrapperspb.Bool(false),
-	}, slices.Compact(b.refs)
+	}
+	// Where it is not asked for, a route may arrive before Envoy has its cluster: it answers 503 until then
+	// instead of refusing the routes.
+	if k.ValidateClusters {
+		out.ValidateClusters = wrapperspb.Bool(true)
+	}
+	return out, slices.Compact(b.refs)
+}
+
+// virtualHost is how Envoy's statistics call the routes: as in Consul, by the service where no entry shapes
+// its chain.
+func virtualHost(k snapshot.RoutesKey, c *chain.Chain) string {
+	if c == nil || !c.Default {
+		return k.Name
+	}
+	return strings.Join([]string{c.ServiceName, c.Namespace, c.Partition, c.Datacenter}, ".")
 }
 
 // refusal answers every request with the reason why there is no chain.

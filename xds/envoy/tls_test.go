@@ -14,7 +14,7 @@ func TestAClusterOfWhichItIsNotSaidHowItIsDialledIsNotServed(t *testing.T) {
 		"nothing is said":            nil,
 		"nobody is expected with it": snapshot.MutualTLS{SNI: "api.default.dc1.internal.catenary.local"},
 	} {
-		ref := snapshot.Ref{Name: "api", Key: snapshot.ClusterKey{Name: "api", Endpoints: "api", Transport: how}}
+		ref := snapshot.Ref{Name: "api", Key: snapshot.ClusterKey{Name: "api", Transport: how}}
 		if msg, _, err := Message(ref, ref.Key); err == nil {
 			t.Errorf("%s, and yet it came out as %v", name, msg)
 		}
@@ -22,7 +22,7 @@ func TestAClusterOfWhichItIsNotSaidHowItIsDialledIsNotServed(t *testing.T) {
 }
 
 func TestMutualTLSNamesItsSecretsAndWhoIsExpected(t *testing.T) {
-	c, err := cluster(snapshot.ClusterKey{Name: "api", Endpoints: "api", Transport: snapshot.MutualTLS{
+	c, err := cluster(snapshot.ClusterKey{Name: "api", Transport: snapshot.MutualTLS{
 		SNI: "api.example.com", Peer: "spiffe://catenary.local/ns/default/dc/dc2/svc/api",
 		Parameters: snapshot.TLSParameters{MinVersion: "TLSv1_2", MaxVersion: "TLSv1_3"},
 	}})
