@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
@@ -28,7 +29,10 @@ type certificates struct {
 
 // open makes what the flags choose. It connects to nothing.
 func (f *identityFlags) open(from source, log hclog.Logger, counts *metrics.Metrics) (*certificates, error) {
-	if from.consul == nil {
+	switch {
+	case from.consul == nil && f.grpcAddr != "":
+		return nil, errors.New("--consul-grpc-addr asks Consul for certificates, and with --from there is none: leave it out")
+	case from.consul == nil:
 		return &certificates{}, nil
 	}
 	issuer, err := from.consul.Issuer(f.grpcAddr)
