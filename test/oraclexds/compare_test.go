@@ -76,6 +76,11 @@ func TestWhatDiffersIsFound(t *testing.T) {
 				"  Catenary [{\"name\":\"leaf\",\"sds_config\":{\"path\":\"p\"}}]\n  in x\n" +
 				"Listener/a/tls_certificates\n  Consul   [1]\n  Catenary nothing\n  in x\n",
 		},
+		"a name of endpoints, but not the endpoints": {
+			`{"Cluster": {"a": {}}, "ClusterLoadAssignment": {"a": {"cluster_name": "a", "b": 1}}}`,
+			`{"Cluster": {"a": {"eds_cluster_config": {"service_name": "s"}}}, "ClusterLoadAssignment": {"s": {"cluster_name": "s", "b": 1}}}`,
+			"Cluster/a/eds_cluster_config\n  Consul   nothing\n  Catenary {\"service_name\":\"s\"}\n  in x\n",
+		},
 		"a reference, but not what it leads to": {
 			`{"Listener": {"a": {"route_config": {"name": "r", "b": 1}, "filters": [{"name": "f", "typed_config": 1}]}}}`,
 			`{"Listener": {"a": {"rds": {"route_config_name": "r"}, "filters": [{"name": "f", "config_discovery": {}}]}},

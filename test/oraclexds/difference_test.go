@@ -28,7 +28,7 @@ func (d difference) where() string { return strings.Join(d.path, "/") }
 func differences(kase string, theirs, ours tree) []difference {
 	normalise(theirs)
 	normalise(ours)
-	inlineRoutes(theirs, ours)
+	follow(theirs, ours)
 	c := comparison{kase: kase}
 	for _, kind := range union(theirs, ours) {
 		c.fields([]string{kind}, theirs[kind], ours[kind])

@@ -124,40 +124,6 @@ func renumber(o object) {
 	o["policies"] = numbered
 }
 
-// inlineRoutes puts routes that are asked for by name where the other server has routes of that name: the
-// reference remains, so that it is a difference, and the routes are compared.
-func inlineRoutes(other, t tree) {
-	inline := map[string]bool{}
-	eachObject(other["Listener"], func(o object) {
-		if routes, ok := o["route_config"].(object); ok {
-			inline[fmt.Sprint(routes["name"])] = true
-		}
-	})
-	eachObject(t["Listener"], func(o object) {
-		reference, _ := o["rds"].(object)
-		name, _ := reference["route_config_name"].(string)
-		if found := t["RouteConfiguration"][name]; found != nil && inline[name] {
-			o["route_config"] = found
-			delete(t["RouteConfiguration"], name)
-		}
-	})
-}
-
-// eachObject calls f for all objects in a value.
-func eachObject(value any, f func(object)) {
-	switch value := value.(type) {
-	case []any:
-		for _, element := range value {
-			eachObject(element, f)
-		}
-	case object:
-		for _, field := range value {
-			eachObject(field, f)
-		}
-		f(value)
-	}
-}
-
 // compact prints JSON in one line, with its fields in the order of their names.
 func compact(value any) string {
 	var text strings.Builder
