@@ -18,6 +18,8 @@ type Client struct {
 	// Proved clients have proved to be the service that they speak for, so that they may have its
 	// certificate.
 	Proved bool
+	// Wasm clients run modules of WebAssembly.
+	Wasm bool
 	// Declared clients bring their upstreams themselves; others are looked up among the
 	// registrations.
 	Declared  bool

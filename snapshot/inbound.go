@@ -38,6 +38,8 @@ type InboundKey struct {
 	Address string
 	Port    int
 	Local   LocalService
+	// Wasm lets the sidecar end open connections that intentions have come to forbid.
+	Wasm bool
 	// Config is what the registration says, without central configuration.
 	Config InboundConfig
 	// CheckSource is the address from which checks come, where a path is exposed for them.
@@ -55,9 +57,10 @@ type LocalService struct {
 }
 
 // inboundKey takes from a registration what concerns the service behind it.
-func inboundKey(in *facts.Instance) InboundKey {
+func inboundKey(c Client, in *facts.Instance) InboundKey {
 	p := in.Service.Proxy
 	k := InboundKey{
+		Wasm:    c.Wasm,
 		Service: p.DestinationServiceName,
 		Address: in.Service.Address, Port: in.Service.Port,
 		Local: LocalService{SocketPath: p.LocalServiceSocketPath},
@@ -115,6 +118,10 @@ func (k InboundKey) plan(p *planner) *Part {
 	}
 	i.out.Notes = append(i.out.Notes, intentions.notes(p.r)...)
 	i.add(IntentionsName(intentions.Layer7), intentions)
+	i.add(EvictionConfig, EvictionKey{IntentionsKey: intentions, Wasm: k.Wasm})
+	if !k.Wasm {
+		i.note("this Envoy has no WebAssembly: what an intention comes to forbid ends new connections and requests, and leaves open streams")
+	}
 	i.serve(listener)
 	return i.out
 }

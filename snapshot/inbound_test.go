@@ -29,7 +29,7 @@ func inboundOf(t *testing.T, service facts.Service, entries ...chain.Entry) *Par
 
 func plannedInbound(store *facts.Store, service facts.Service) *Part {
 	service.Proxy.DestinationServiceName = "web"
-	key := inboundKey(&facts.Instance{Node: facts.Node{Address: "10.0.0.1"}, Service: service})
+	key := inboundKey(Client{Wasm: true}, &facts.Instance{Node: facts.Node{Address: "10.0.0.1"}, Service: service})
 	return key.plan(&planner{cfg: Config{Datacenter: "dc1", TrustDomain: "t.consul"}, r: store.View().Read()})
 }
 
@@ -247,7 +247,7 @@ func TestPathsAreExposedEachAtItsPort(t *testing.T) {
 	service.Proxy.Expose = chain.Expose{Checks: true, Paths: paths}
 	p := inboundOf(t, service)
 	want := []string{
-		"intentions-connections", "public_listener:0.0.0.0:21000",
+		"intentions-connections", "intentions-eviction", "public_listener:0.0.0.0:21000",
 		"exposed_path_health:0.0.0.0:21500", "exposed_path_metricsall:0.0.0.0:21501",
 		"exposed_path_abcde20fx1:0.0.0.0:21502", "exposed_path_check:0.0.0.0:21503",
 		"exposed_cluster_9090", "exposed_cluster_9091", "local_app",
@@ -258,10 +258,10 @@ func TestPathsAreExposedEachAtItsPort(t *testing.T) {
 	if len(p.Missing) != 7 {
 		t.Errorf("want a reason for checks and for six paths: %q", p.Missing)
 	}
-	if k := made[ExposedListenerKey](t, p, want[2]); k.Cluster != LocalApp || k.Protocol != "http" || k.MaxRequestHeadersKB != 96 || k.LocalOnly {
+	if k := made[ExposedListenerKey](t, p, want[3]); k.Cluster != LocalApp || k.Protocol != "http" || k.MaxRequestHeadersKB != 96 || k.LocalOnly {
 		t.Errorf("%+v", k)
 	}
-	if k := made[ExposedListenerKey](t, p, want[5]); k.Cluster != "exposed_cluster_9091" || !k.LocalOnly || k.Source != "10.0.0.1" {
+	if k := made[ExposedListenerKey](t, p, want[6]); k.Cluster != "exposed_cluster_9091" || !k.LocalOnly || k.Source != "10.0.0.1" {
 		t.Errorf("%+v", k)
 	}
 	if k := made[LocalClusterKey](t, p, "exposed_cluster_9090"); k.Protocol != "http" || k.MaxConnections != 9 || k.At.Port != 9090 {

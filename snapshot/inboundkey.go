@@ -91,3 +91,6 @@ func IntentionsName(layer7 bool) string {
 	}
 	return IntentionsConfig + "-connections"
 }
+
+// EvictionConfig is the name under which a sidecar finds which of its open connections are to end.
+const EvictionConfig = IntentionsConfig + "-eviction"

@@ -37,7 +37,7 @@ func (s *selector) parts(c Client) []PartKey {
 	if !s.identified(c, in.Service.Proxy.DestinationServiceName) {
 		return nil
 	}
-	keys := []PartKey{IdentityKey{Service: in.Service.Proxy.DestinationServiceName}, inboundKey(in)}
+	keys := []PartKey{IdentityKey{Service: in.Service.Proxy.DestinationServiceName}, inboundKey(c, in)}
 	return append(keys, s.upstreams(c, fromProxy(in.Service.Proxy), in.Service.Proxy)...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"unicode"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -34,6 +35,7 @@ func identify(node *corev3.Node, peer net.Addr) (identity, error) {
 	if host, _, err := net.SplitHostPort(peer.String()); err == nil {
 		id.client.Address = host
 	}
+	id.client.Wasm = slices.ContainsFunc(node.GetExtensions(), func(e *corev3.Extension) bool { return e.GetName() == wasmRuntime })
 	fields := node.GetMetadata().GetFields()
 	id.client.Node = fields["node_name"].GetStringValue()
 	if err := checkField("node.metadata.node_name", id.client.Node); err != nil {

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"bytes"
 	"fmt"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -28,6 +29,9 @@ const (
 	nodeExtensions protowire.Number = 9 // Node.extensions
 )
 
+// wasmRuntime is the name of the only extension that is kept of a node: it runs modules of WebAssembly.
+const wasmRuntime = "envoy.wasm.runtime.v8"
+
 // decode decodes a serialized message. It keeps nothing of data.
 func (r *request) decode(data []byte) error {
 	node := sotwNode
@@ -36,7 +40,7 @@ func (r *request) decode(data []byte) error {
 	}
 	var err error
 	if r.first {
-		data, err = within(data, node, nodeExtensions)
+		data, err = withoutExtensions(data, node)
 	} else {
 		data, err = without(data, node)
 	}
@@ -53,15 +57,20 @@ func (r *request) decode(data []byte) error {
 	return err
 }
 
-// within returns a message without one field of one of its fields.
-func within(data []byte, outer, inner protowire.Number) ([]byte, error) {
-	return edit(data, outer, func(out, field []byte) ([]byte, error) {
+// withoutExtensions returns a message without the extensions of its node that nobody reads.
+func withoutExtensions(data []byte, node protowire.Number) ([]byte, error) {
+	return edit(data, node, func(out, field []byte) ([]byte, error) {
 		_, _, head := protowire.ConsumeTag(field)
 		value, n := protowire.ConsumeBytes(field[head:])
 		if n < 0 {
 			return nil, errMalformed(n)
 		}
-		value, err := without(value, inner)
+		value, err := edit(value, nodeExtensions, func(out, field []byte) ([]byte, error) {
+			if bytes.Contains(field, []byte(wasmRuntime)) {
+				out = append(out, field...)
+			}
+			return out, nil
+		})
 		if err != nil {
 			return nil, err
 		}

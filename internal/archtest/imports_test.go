@@ -33,7 +33,7 @@ func layers() []layer {
 		{"internal/identity", []string{"internal/facts"}, "what a token may read is a fact; who serves it, and whom it asks, is not its affair"},
 		{"consulwatch", append(slices.Clone(data), "internal/entry", "internal/identity", "internal/proto/subscribe"), "a source writes facts; it meets products only through them"},
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
-		{"xds/envoy", append(slices.Clone(products), "xds/session"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
+		{"xds/envoy", append(slices.Clone(products), "xds/session", "internal/evict"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
 		{"xds", server, "the server joins products, translation and sessions"},
 		{"internal/grpcserver", nil, "what is served registers itself: the server knows no protocol but gRPC"},

@@ -61,6 +61,8 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 		return httpListener(p), nil, nil
 	case snapshot.Intentions:
 		return intentions(ref.Name, p), nil, nil
+	case snapshot.Eviction:
+		return eviction(ref.Name, p), nil, nil
 	case snapshot.PublicListenerKey:
 		return publicListener(p), []string{snapshot.LocalApp}, nil
 	case snapshot.ExposedListenerKey:

@@ -16,6 +16,7 @@ import (
 // The types of what decides who may talk to a service: of connections, and of requests.
 const (
 	networkRBAC = "type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"
+	networkWasm = "type.googleapis.com/envoy.extensions.filters.network.wasm.v3.Wasm"
 	httpRBAC    = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
 )
 
@@ -27,7 +28,9 @@ var inboundFilters = []struct {
 	when   func(snapshot.PublicListenerKey) bool
 }{
 	// before anything that looks at a byte of who may not be here
-	{"envoy.filters.network.rbac", nil, isTCP},
+	{snapshot.IntentionsName(false), discover(networkRBAC), isTCP},
+	// knows a connection that may be here before anything else does, to end it when it may no longer
+	{snapshot.EvictionConfig, discover(networkWasm, networkRBAC), func(snapshot.PublicListenerKey) bool { return true }},
 	// what is refused above does not count
 	{"envoy.filters.network.connection_limit", connectionLimit, func(k snapshot.PublicListenerKey) bool {
 		return k.Limits.MaxConnections > 0
@@ -47,11 +50,11 @@ func publicListener(k snapshot.PublicListenerKey) *listenerv3.Listener {
 			continue
 		}
 		filter := &listenerv3.Filter{Name: f.name}
-		if f.config != nil {
-			filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(f.config(k))}
-		} else {
-			filter.Name = snapshot.IntentionsName(false)
-			filter.ConfigType = &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: discovered(networkRBAC)}
+		switch c := f.config(k).(type) {
+		case *corev3.ExtensionConfigSource:
+			filter.ConfigType = &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: c}
+		default:
+			filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(c)}
 		}
 		filters.Filters = append(filters.Filters, filter)
 	}
@@ -81,8 +84,12 @@ func inboundListener(prefix, ip string, port int, filters *listenerv3.FilterChai
 
 // discovered is a filter that comes over the same stream under the filter's name. It has no default: nothing
 // passes before it is there.
-func discovered(url string) *corev3.ExtensionConfigSource {
-	return &corev3.ExtensionConfigSource{ConfigSource: fromADS(), TypeUrls: []string{url}}
+func discovered(urls ...string) *corev3.ExtensionConfigSource {
+	return &corev3.ExtensionConfigSource{ConfigSource: fromADS(), TypeUrls: urls}
+}
+
+func discover(urls ...string) func(snapshot.PublicListenerKey) proto.Message {
+	return func(snapshot.PublicListenerKey) proto.Message { return discovered(urls...) }
 }
 
 // inboundTLS asks for a certificate of the mesh. Certificate and roots are named, so that new ones touch no

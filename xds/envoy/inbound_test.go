@@ -46,6 +46,9 @@ func TestConnectionsComeInPastIntentionsAndNoFurtherThanTheLimit(t *testing.T) {
 			"filters": [
 				{"name": "intentions-connections", "configDiscovery": {"configSource": `+ads+`,
 					"typeUrls": ["type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"]}},
+				{"name": "intentions-eviction", "configDiscovery": {"configSource": `+ads+`,
+					"typeUrls": ["type.googleapis.com/envoy.extensions.filters.network.wasm.v3.Wasm",
+						"type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"]}},
 				{"name": "envoy.filters.network.connection_limit", "typedConfig": {
 					"@type": "type.googleapis.com/envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit",
 					"statPrefix": "inbound_connection_limit", "maxConnections": "77"}},
@@ -91,26 +94,26 @@ func TestTheFiltersOfEachProtocolInTheirOrder(t *testing.T) {
 		alpn          []string
 		http2, caller bool
 	}{
-		"tcp": {key: publicKey("tcp"), network: []string{"intentions-connections", "envoy.filters.network.tcp_proxy"}},
+		"tcp": {key: publicKey("tcp"), network: []string{"intentions-connections", "intentions-eviction", "envoy.filters.network.tcp_proxy"}},
 		"a protocol that is not known": {
-			key: publicKey("redis"), network: []string{"intentions-connections", "envoy.filters.network.tcp_proxy"},
+			key: publicKey("redis"), network: []string{"intentions-connections", "intentions-eviction", "envoy.filters.network.tcp_proxy"},
 		},
 		"http": {
-			key: publicKey("http"), network: []string{"envoy.filters.network.http_connection_manager"},
+			key: publicKey("http"), network: []string{"intentions-eviction", "envoy.filters.network.http_connection_manager"},
 			http: []string{"intentions", "envoy.filters.http.header_to_metadata", "envoy.filters.http.router"},
 			alpn: []string{"http/1.1"}, caller: true,
 		},
 		"http that does not tell who calls": {
-			key: sanitized, network: []string{"envoy.filters.network.http_connection_manager"},
+			key: sanitized, network: []string{"intentions-eviction", "envoy.filters.network.http_connection_manager"},
 			http: []string{"intentions", "envoy.filters.http.router"}, alpn: []string{"http/1.1"},
 		},
 		"http2 with a limit": {
-			key: limited, network: []string{"envoy.filters.network.connection_limit", "envoy.filters.network.http_connection_manager"},
+			key: limited, network: []string{"intentions-eviction", "envoy.filters.network.connection_limit", "envoy.filters.network.http_connection_manager"},
 			http: []string{"intentions", "envoy.filters.http.header_to_metadata", "envoy.filters.http.router"},
 			alpn: []string{"h2", "http/1.1"}, http2: true, caller: true,
 		},
 		"grpc": {
-			key: publicKey("grpc"), network: []string{"envoy.filters.network.http_connection_manager"},
+			key: publicKey("grpc"), network: []string{"intentions-eviction", "envoy.filters.network.http_connection_manager"},
 			http: []string{"envoy.filters.http.grpc_stats", "envoy.filters.http.grpc_http1_bridge", "intentions", "envoy.filters.http.router"},
 			alpn: []string{"h2", "http/1.1"}, http2: true,
 		},
