@@ -28,53 +28,91 @@ func newBootstrap() *cobra.Command {
 }
 
 func newBootstrapEnvoy() *cobra.Command {
-	var config bootstrap.EnvoyConfig
-	var upstreams []string
-	var tokenFile string
+	b := &envoyBootstrap{}
 	cmd := &cobra.Command{
-		Use:   "envoy --service SERVICE [--upstream " + bootstrap.UpstreamForm + "]...",
+		Use:   "envoy --service SERVICE [--upstream " + bootstrap.UpstreamForm + "]... | --sidecar-for ID",
 		Short: "Print the bootstrap of an Envoy",
 		Long: `Print the bootstrap of an Envoy that is the proxy of SERVICE, as JSON.
 
-Without --upstream the proxy gets those of its registration in the source. A token, from --token-file,
-CONSUL_HTTP_TOKEN_FILE or CONSUL_HTTP_TOKEN, becomes part of the bootstrap: keep that from others.`,
-		Example: "  catenary bootstrap envoy --service web --upstream api:9191 > envoy.json",
-		Args:    exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if config.Service == "" {
-				return fmt.Errorf("--service is required; see %s --help", cmd.CommandPath())
-			}
-			for _, text := range upstreams {
-				u, err := bootstrap.ParseUpstream(text)
-				if err != nil {
-					return err
-				}
-				config.Upstreams = append(config.Upstreams, u)
-			}
-			token, err := readToken(tokenFile)
-			if err != nil {
-				return err
-			}
-			config.Token = token
-			out, err := bootstrap.Envoy(config)
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(out)
-			return err
-		},
+With --sidecar-for it is a sidecar that is registered in the source, and gets what its registration says; else
+it reaches the upstreams that are named here. A token, from --token-file, CONSUL_HTTP_TOKEN_FILE or
+CONSUL_HTTP_TOKEN, becomes part of the bootstrap: keep that from others.`,
+		Example: `  catenary bootstrap envoy --service web --upstream api:9191 > envoy.json
+  catenary bootstrap envoy --sidecar-for web-1 > envoy.json`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.print(cmd) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&config.Service, "service", "", "the `service` the proxy speaks for (required)")
-	flags.StringArrayVar(&upstreams, "upstream", nil,
-		"what the proxy reaches and where it listens for it: `"+bootstrap.UpstreamForm+"`; may be repeated")
-	flags.StringVar(&config.ProxyID, "proxy-id", "", "the proxy's `ID`, for a registered one that of its registration (default SERVICE-proxy)")
-	flags.StringVar(&config.GRPCAddr, "grpc-addr", bootstrap.DefaultGRPCAddr, "the `address` of the control plane")
-	flags.StringVar(&config.AdminBind, "admin-bind", bootstrap.DefaultAdminBind, "the `address` of Envoy's own admin API")
-	flags.StringVar(&tokenFile, "token-file", "", "the `file` with the token to send")
-	flags.StringVar(&config.GRPCCAFile, "grpc-ca-file", "", "the `file`, on the proxy's machine, with the certificates to verify the control plane by; without it the connection is not encrypted")
-	flags.BoolVar(&config.SotW, "sotw", false, "speak the state of the world variant of the protocol instead of delta")
+	b.register(cmd)
 	return cmd
+}
+
+// envoyBootstrap is what the flags of the bootstrap of an Envoy say.
+type envoyBootstrap struct {
+	config            bootstrap.EnvoyConfig
+	upstreams         []string
+	tokenFile, caFile string
+	sidecar           sidecarOf
+	from              sourceFlags
+}
+
+func (b *envoyBootstrap) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&b.config.Service, "service", "", "the `service` the proxy speaks for (required without --sidecar-for)")
+	flags.StringArrayVar(&b.upstreams, "upstream", nil,
+		"what the proxy reaches and where it listens for it: `"+bootstrap.UpstreamForm+"`; may be repeated")
+	flags.StringVar(&b.config.ProxyID, "proxy-id", "", "the proxy's `ID`, for a registered one that of its registration (default SERVICE-proxy)")
+	flags.StringVar(&b.config.GRPCAddr, "grpc-addr", bootstrap.DefaultGRPCAddr, "the `address` of the control plane")
+	flags.StringVar(&b.config.AdminBind, "admin-bind", bootstrap.DefaultAdminBind, "the `address` of Envoy's own admin API")
+	flags.StringVar(&b.tokenFile, "token-file", "", "the `file` with the token to send")
+	flags.StringVar(&b.caFile, "grpc-ca-file", "", "the `file` with the certificates to verify the control plane by, which become part of the bootstrap; without it the connection is not encrypted")
+	flags.BoolVar(&b.config.SotW, "sotw", false, "speak the state of the world variant of the protocol instead of delta")
+	b.sidecar.register(cmd)
+	b.from.register(cmd)
+	for _, of := range []string{"trust-domain", "default-intention-policy"} {
+		flags.Lookup(of).Hidden = true // nothing of them is in a bootstrap
+	}
+	cmd.MarkFlagsMutuallyExclusive("sidecar-for", "upstream")
+}
+
+func (b *envoyBootstrap) print(cmd *cobra.Command) error {
+	if b.config.Service == "" && b.sidecar.id == "" {
+		return fmt.Errorf("--service or --sidecar-for is required; see %s --help", cmd.CommandPath())
+	}
+	for _, text := range b.upstreams {
+		u, err := bootstrap.ParseUpstream(text)
+		if err != nil {
+			return err
+		}
+		b.config.Upstreams = append(b.config.Upstreams, u)
+	}
+	token, err := readToken(b.tokenFile)
+	if err != nil {
+		return err
+	}
+	b.config.Token = token
+	if b.caFile != "" {
+		pem, err := os.ReadFile(b.caFile)
+		if err != nil {
+			return fmt.Errorf("the certificates cannot be read: %w", err)
+		}
+		b.config.GRPCCA = string(pem)
+	}
+	if b.sidecar.id != "" {
+		if b.tokenFile != "" { // whom the proxy is known as may read its registration
+			if err := os.Setenv("CONSUL_HTTP_TOKEN_FILE", b.tokenFile); err != nil {
+				return err
+			}
+		}
+		if err := b.sidecar.apply(cmd, &b.from, &b.config); err != nil {
+			return err
+		}
+	}
+	out, err := bootstrap.Envoy(b.config)
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(out)
+	return err
 }
 
 // readToken returns the token of the file, or without one what the environment names. As with Consul's

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -33,11 +34,23 @@ type EnvoyConfig struct {
 	AdminBind string
 	// Token goes with every request, as the header x-consul-token; empty sends none.
 	Token Token
-	// GRPCCAFile is the path, on the proxy's machine, of the PEM certificates to verify the control
-	// plane by; empty means plaintext.
-	GRPCCAFile string
+	// GRPCCA are the PEM certificates to verify the control plane by, which become part of the bootstrap;
+	// empty means plaintext.
+	GRPCCA string
+	// Sidecar is set for a registered sidecar, which has no Upstreams here.
+	Sidecar *Sidecar
 	// SotW asks for the state of the world variant of xDS instead of delta.
 	SotW bool
+}
+
+// Sidecar is what the bootstrap of a registered sidecar says beyond that of other proxies.
+type Sidecar struct {
+	// Node is the name of the node it is registered on, and Datacenter where that is.
+	Node, Datacenter string
+	Telemetry        Telemetry
+	// OmitDeprecatedTags leaves out the tags of statistics that Consul had before 1.9, for dashboards of
+	// then.
+	OmitDeprecatedTags bool
 }
 
 // Token is an ACL token. It prints as "[redacted]"; the bootstrap holds its text.
@@ -70,11 +83,15 @@ func Envoy(cfg EnvoyConfig) ([]byte, error) {
 	if server.port == 0 {
 		return nil, fmt.Errorf("the gRPC address %q has port 0: name the port Catenary listens on", cfg.GRPCAddr)
 	}
+	whole, err := bootstrapOf(cfg, server, admin)
+	if err != nil {
+		return nil, err
+	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(bootstrapOf(cfg, server, admin)); err != nil {
+	if err := enc.Encode(whole); err != nil {
 		return nil, fmt.Errorf("encode the bootstrap: %w", err)
 	}
 	return out.Bytes(), nil
@@ -103,6 +120,9 @@ func (c EnvoyConfig) validate() error {
 	// The token is not in the message: it is a secret even where it is malformed.
 	if strings.ContainsFunc(string(c.Token), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("the token has a character that no header can carry: look for spaces and line breaks in it")
+	}
+	if c.GRPCCA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(c.GRPCCA)) {
+		return fmt.Errorf("there is no certificate in what the control plane is to be verified by: want PEM")
 	}
 	return c.metadata().Validate()
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -40,18 +39,9 @@ func TestEnvoyAcceptsEveryGolden(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden files: %v", err)
 	}
-	ca := newCA(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config := filepath.Join(t.TempDir(), "bootstrap.json")
-			if err := os.WriteFile(config, []byte(strings.ReplaceAll(string(text), "CA_FILE", ca.file)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			envoy := exec.Command(filepath.Join(root, ".tools", "envoy"), "--mode", "validate", "-l", "warning", "-c", config)
+			envoy := exec.Command(filepath.Join(root, ".tools", "envoy"), "--mode", "validate", "-l", "warning", "-c", file)
 			out, err := envoy.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v (make envoy gets Envoy)\n%s", err, out)
@@ -105,11 +95,17 @@ func (g *greeter) greet(s grpc.ServerStream, h hello) {
 // serve starts a greeter on a free port of the address and returns the port.
 func serve(t *testing.T, host string, opts ...grpc.ServerOption) (g *greeter, addr string) {
 	t.Helper()
+	g = &greeter{hellos: make(chan hello, 1)}
+	return g, serveAs(t, host, g, opts...)
+}
+
+// serveAs starts a control plane on a free port of the address and returns where.
+func serveAs(t *testing.T, host string, g discoveryv3.AggregatedDiscoveryServiceServer, opts ...grpc.ServerOption) (addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g = &greeter{hellos: make(chan hello, 1)}
 	s := grpc.NewServer(opts...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, g)
 	done := make(chan error, 1)
@@ -120,7 +116,7 @@ func serve(t *testing.T, host string, opts ...grpc.ServerOption) (g *greeter, ad
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return g, l.Addr().String()
+	return l.Addr().String()
 }
 
 func (g *greeter) await(t *testing.T) hello {
@@ -193,7 +189,7 @@ func TestARealEnvoyVerifiesTheServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := start(t, bootstrap.EnvoyConfig{
-				Service: "web", GRPCAddr: net.JoinHostPort(tc.dial, port), GRPCCAFile: ca.file,
+				Service: "web", GRPCAddr: net.JoinHostPort(tc.dial, port), GRPCCA: ca.text,
 			})
 			if tc.ok {
 				g.await(t)
@@ -212,9 +208,9 @@ func TestARealEnvoyVerifiesTheServer(t *testing.T) {
 	}
 }
 
-// authority is a certificate authority whose certificate is in a file.
+// authority is a certificate authority, and its certificate as PEM.
 type authority struct {
-	file string
+	text string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
@@ -224,12 +220,8 @@ func newCA(t *testing.T) authority {
 	template := certificate("test CA")
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
-	a := authority{file: filepath.Join(t.TempDir(), "ca.pem"), cert: template, key: newKey(t)}
-	der := sign(t, a, template, a.key)
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := os.WriteFile(a.file, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	a := authority{cert: template, key: newKey(t)}
+	a.text = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: sign(t, a, template, a.key)}))
 	return a
 }
 

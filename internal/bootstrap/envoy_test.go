@@ -8,12 +8,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 // goldenConfigs are one configuration for each file in testdata.
-func goldenConfigs() map[string]EnvoyConfig {
+func goldenConfigs(t *testing.T) map[string]EnvoyConfig {
+	t.Helper()
+	ca, err := os.ReadFile("testdata/ca.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
 	api := Upstream{Service: "api", BindAddress: "127.0.0.1", BindPort: 9191}
 	return map[string]EnvoyConfig{
 		"defaults": {Service: "web"},
@@ -26,13 +32,25 @@ func goldenConfigs() map[string]EnvoyConfig {
 			},
 		},
 		"token-sotw": {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", SotW: true, AdminBind: "[::1]:0"},
-		"tls-name":   {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "mesh.example:443", GRPCCAFile: "CA_FILE"},
-		"tls-ip":     {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "[0:0:0:0:0:0:0:1]:18000", GRPCCAFile: "CA_FILE"},
+		"tls-name":   {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "mesh.example:443", GRPCCA: string(ca)},
+		"tls-ip":     {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "[0:0:0:0:0:0:0:1]:18000", GRPCCA: string(ca)},
+		"sidecar": {
+			Service: "web", ProxyID: "web-sidecar-proxy",
+			Sidecar: &Sidecar{Node: "node-1", Datacenter: "dc1", OmitDeprecatedTags: true},
+		},
+		"sidecar-telemetry": {
+			Service: "web", ProxyID: "web-sidecar-proxy", AdminBind: "0.0.0.0:19001", GRPCAddr: "mesh.example:443", GRPCCA: string(ca), Token: "b1gs33cr3t",
+			Sidecar: &Sidecar{Node: "node-1", Datacenter: "dc1", Telemetry: Telemetry{
+				ReadyBind: "127.0.0.1:2000", PrometheusBind: "0.0.0.0:9102", PrometheusPath: "/scrape", StatsBind: "127.0.0.1:9103",
+				StatsdURL: "udp://127.0.0.1:9125", DogStatsdURL: "unix:///var/run/dog.sock",
+				Tags: []string{"zone=a", "canary"}, FlushInterval: 7 * time.Second,
+			}},
+		},
 	}
 }
 
 func TestEnvoyBootstrap(t *testing.T) {
-	for name, cfg := range goldenConfigs() {
+	for name, cfg := range goldenConfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, err := Envoy(cfg)
 			if err != nil {
@@ -56,7 +74,7 @@ func TestEnvoyBootstrap(t *testing.T) {
 }
 
 func TestWhatABootstrapSaysIsWhatMetadataReads(t *testing.T) {
-	cfg := goldenConfigs()["upstreams"]
+	cfg := goldenConfigs(t)["upstreams"]
 	text, err := Envoy(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +110,11 @@ func TestEnvoyRefusesWhatEnvoyWould(t *testing.T) {
 		"token with newline":  {EnvoyConfig{Service: "web", Token: "abc\n"}, "no header can carry"},
 		"ID with newline":     {EnvoyConfig{Service: "web", ProxyID: "a\nb"}, "control character"},
 		"one port twice":      {EnvoyConfig{Service: "web", Upstreams: []Upstream{api, api}}, "both listen at 127.0.0.1:9191"},
+		"no certificate":      {EnvoyConfig{Service: "web", GRPCCA: "-----BEGIN"}, "there is no certificate"},
+		"doors without port":  {EnvoyConfig{Service: "web", AdminBind: "127.0.0.1:0", Sidecar: &Sidecar{Telemetry: Telemetry{ReadyBind: "127.0.0.1:1"}}}, "--admin-bind"},
+		"a door by name":      {EnvoyConfig{Service: "web", Sidecar: &Sidecar{Telemetry: Telemetry{StatsBind: "localhost:1"}}}, "binds to an IP address"},
+		"a sink by name":      {EnvoyConfig{Service: "web", Sidecar: &Sidecar{Telemetry: Telemetry{StatsdURL: "udp://localhost:1"}}}, "wants an IP address"},
+		"a sink over TCP":     {EnvoyConfig{Service: "web", Sidecar: &Sidecar{Telemetry: Telemetry{StatsdURL: "tcp://127.0.0.1:1"}}}, "is neither"},
 		"upstream by hand":    {EnvoyConfig{Service: "web", Upstreams: []Upstream{{Service: "api"}}}, "is not an IP address"},
 	} {
 		t.Run(name, func(t *testing.T) {
