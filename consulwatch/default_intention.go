@@ -42,12 +42,17 @@ func (s *Source) followDefaultIntention(ctx context.Context, to *sink) {
 		return
 	}
 	retry := exponential(s.limits.RetryMin, s.limits.RetryMax)
+	told := false // the agent itself has said it
 	for ctx.Err() == nil {
 		recovered, renamed := s.recovered.next(), s.renamed.next()
 		to.mode(ModeAsking)
 		start := time.Now()
-		policy, err := s.askDefaultIntention(ctx)
+		policy, guessed, err := s.askDefaultIntention(ctx)
+		if err == nil && guessed && told {
+			err = errPolicyHidden
+		}
 		if err == nil {
+			told = told || !guessed
 			to.decided(policy, time.Since(start))
 			retry.Reset()
 			awaitEither(ctx, s.limits.Wait, recovered, renamed)
@@ -74,8 +79,8 @@ func awaitEither(ctx context.Context, d time.Duration, one, other <-chan struct{
 }
 
 // askDefaultIntention returns the policy of the agent: its own for intentions, else that of its ACLs, which
-// every answer carries.
-func (s *Source) askDefaultIntention(ctx context.Context) (policy string, err error) {
+// every answer carries. It is guessed when the token may not read whether the agent has one of its own.
+func (s *Source) askDefaultIntention(ctx context.Context) (policy string, guessed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	q := query{path: "/v1/agent/self"}
@@ -89,22 +94,26 @@ func (s *Source) askDefaultIntention(ctx context.Context) (policy string, err er
 	switch {
 	case errors.As(err, &status) && status.Code == http.StatusForbidden && !strings.Contains(status.Body, "ACL not found"):
 		if ofACLs != policyDeny {
-			return "", errNoPolicy // it might be deny all the same
+			return "", false, errNoPolicy // it might be deny all the same
 		}
-		return policyDeny, nil
+		return policyDeny, true, nil
 	case err != nil:
-		return "", s.explain(q, err)
+		return "", false, s.explain(q, err)
 	}
 	switch policy = strings.ToLower(cmp.Or(self.DebugConfig.DefaultIntentionPolicy, ofACLs)); policy {
 	case policyAllow, policyDeny:
-		return policy, nil
+		return policy, false, nil
 	}
-	return "", errNoPolicy
+	return "", false, errNoPolicy
 }
 
 // errNoPolicy is why it is not known what holds without intentions.
 var errNoPolicy = &failure{text: "Consul does not say what holds between services that no intention is about: " +
 	`give the token agent:read on the agent, or set --default-intention-policy`}
+
+// errPolicyHidden is why what is known of it stays.
+var errPolicyHidden = &failure{text: "the token may not read any more what holds between services that no intention is about, so what was known stays: " +
+	`give it agent:read on the agent again, or set --default-intention-policy`}
 
 // decided commits what holds without intentions.
 func (k *sink) decided(policy string, took time.Duration) {
