@@ -36,6 +36,11 @@ func WithDefaultDrain() EnvoyOption {
 	return func(e *Envoy) { e.drain = nil }
 }
 
+// WithWorkers has Envoy serve by several threads, and not by one.
+func WithWorkers(n int) EnvoyOption {
+	return func(e *Envoy) { e.workers = n }
+}
+
 // WithEnvoyVersion starts another Envoy than [NewestEnvoy].
 func WithEnvoyVersion(v EnvoyVersion) EnvoyOption {
 	return func(e *Envoy) { e.version = v }
@@ -47,6 +52,7 @@ type Envoy struct {
 	dir     string
 	version EnvoyVersion
 	drain   []string
+	workers int
 	extra   []string
 
 	mu      sync.Mutex
@@ -59,7 +65,7 @@ type Envoy struct {
 // [Envoy.WaitReady]. Envoy ends with the test, whose failure shows its log.
 func StartEnvoy(t testing.TB, bootstrap []byte, opts ...EnvoyOption) *Envoy {
 	t.Helper()
-	e := &Envoy{t: t, dir: t.TempDir(), version: NewestEnvoy, drain: []string{"--drain-time-s", "1"}}
+	e := &Envoy{t: t, dir: t.TempDir(), version: NewestEnvoy, drain: []string{"--drain-time-s", "1"}, workers: 1}
 	for _, o := range opts {
 		o(e)
 	}
@@ -81,7 +87,7 @@ func (e *Envoy) Restart() {
 	admin := e.file("admin-address")
 	_ = os.Remove(admin)
 	args := append([]string{
-		"-c", e.file("bootstrap.yaml"), "--use-dynamic-base-id", "--disable-hot-restart", "--concurrency", "1", "-l", "warning",
+		"-c", e.file("bootstrap.yaml"), "--use-dynamic-base-id", "--disable-hot-restart", "--concurrency", strconv.Itoa(e.workers), "-l", "warning",
 		"--admin-address-path", admin,
 	}, append(e.drain, e.extra...)...)
 	p, err := start("envoy", e.file("envoy.log"), exec.Command(tool(e.t, string(e.version)), args...))
