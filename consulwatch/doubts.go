@@ -26,7 +26,8 @@ type doubts struct {
 	to     *sink
 	query  query
 	turns  *turns
-	wait   *backoff.ExponentialBackOff
+	wait   *backoff.ExponentialBackOff // between readings that leave doubt
+	retry  *backoff.ExponentialBackOff // between readings that fail
 
 	raised   bool
 	suspects int
@@ -62,7 +63,8 @@ type reading struct {
 func (s *Source) newDoubts(to *sink) *doubts {
 	d := &doubts{
 		source: s, to: to, query: queryFor(to.topic, s.datacenterOf(to.topic)), answers: make(chan reading, 1),
-		wait: exponential(s.limits.RetryMin, s.limits.ConfirmMax), timer: time.NewTimer(0),
+		wait:  exponential(s.limits.RetryMin, s.limits.ConfirmMax),
+		retry: exponential(s.limits.RetryMin, s.limits.RetryMax), timer: time.NewTimer(0),
 	}
 	d.turns = s.enterTurns(d.query.dc)
 	d.timer.Stop()
@@ -142,26 +144,31 @@ func (d *doubts) raiseWithin(wait time.Duration) {
 }
 
 // again has the whole read after a while.
-func (d *doubts) again() {
-	wait := d.wait.NextBackOff()
-	d.next = time.Now().Add(wait)
-	d.timer.Reset(wait)
-}
+func (d *doubts) again() { d.timer.Reset(d.wait.NextBackOff()) }
 
 // failed has what could not be read tried again after a while.
 func (d *doubts) failed(err error) {
 	var f *failure
 	d.failing, d.limited = true, errors.As(err, &f) && f.limited
-	d.again()
+	d.retryIn(d.retry.NextBackOff())
+}
+
+func (d *doubts) retryIn(wait time.Duration) {
+	d.next = time.Now().Add(wait)
+	d.timer.Reset(wait)
+}
+
+// succeeded ends the failing.
+func (d *doubts) succeeded() {
+	d.failing = false
+	d.retry.Reset()
 }
 
 // hasten has what could not be read tried again soon, because Consul answers again. Where it asked for
 // patience, what others are answered says nothing.
 func (d *doubts) hasten() {
 	if d.failing && !d.limited && !d.reading {
-		wait := d.source.spread(2 * d.source.limits.RetryMin)
-		d.next = time.Now().Add(wait)
-		d.timer.Reset(wait)
+		d.retryIn(d.source.spread(2 * d.source.limits.RetryMin))
 	}
 }
 
@@ -218,7 +225,7 @@ func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
 		d.failed(r.err)
 		return nil, false, r.err
 	case d.stale:
-		d.failing = false
+		d.succeeded()
 		d.raise()
 		return nil, false, nil
 	}
@@ -232,10 +239,7 @@ func (d *doubts) take(r reading) (since []effect, ok bool, err error) {
 
 // resolved judges by what a reading did.
 func (d *doubts) resolved(out facts.Outcome, r reading) {
-	if d.failing {
-		d.failing = false
-		d.wait.Reset()
-	}
+	d.succeeded()
 	d.filtered, d.suspects = r.answer.filtered, out.Suspects
 	d.raised = out.Suspects > 0 || out.Unconfirmed || d.filtered
 	hidden := ""
@@ -274,7 +278,7 @@ func (d *doubts) stop() {
 // resume has the next stream begin the reading that has ended with the last.
 func (d *doubts) resume() {
 	if d.failing {
-		d.again()
+		d.retryIn(d.retry.NextBackOff())
 		return
 	}
 	d.timer.Reset(0)

@@ -56,6 +56,7 @@ type watch struct {
 	filtered bool // something was hidden from the last answer that can tell
 	recheck  time.Time
 
+	limited        bool // by the limits of Consul, when it was asked last
 	retry, confirm *backoff.ExponentialBackOff
 }
 
@@ -121,6 +122,7 @@ func (w *watch) failed(ctx context.Context, err error) {
 		w.source.suspectRestore()
 	case errors.As(err, &f) && f.limited:
 		recovered = nil // what others are answered is no reason to be less patient
+		w.limited = true
 		w.to.fail(err)
 	default:
 		w.index = 0 // who answers next may be another server, or one with other data
@@ -235,7 +237,7 @@ func (w *watch) take(a answer, patience time.Duration) error {
 		w.index = 0
 		return nil
 	}
-	w.backend = a.backend
+	w.backend, w.limited = a.backend, false
 	if a.filtered && !w.filtered {
 		w.filtered = true
 		w.index = 0 // the whole shows what of it is missing
@@ -292,6 +294,9 @@ func (w *watch) patience() time.Duration {
 	}
 	w.to.mode(mode)
 	d -= rand.N(d/10 + 1)
+	if w.limited {
+		d = min(d, w.source.limits.Turn) // an answer shows that it is over
+	}
 	if w.doubt {
 		d = min(d, time.Until(w.recheck))
 	}

@@ -48,21 +48,12 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 }
 
 // awaitEvents waits until it is worth asking for events again: at once when there was no connection and
-// there is one, soon when the token is another, else after a while.
+// there is one, soon when the token is another or Consul is back, else after a while.
 func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
-	renamed := s.renamed.next()
 	if c, _, _ := s.link.get(); c != nil {
-		if pause(ctx, again.NextBackOff(), renamed) {
-			again.Reset()
-			pause(ctx, s.spread(2*s.limits.RetryMin), nil)
-		}
-		return
+		awaitEither(ctx, again.NextBackOff(), s.renamed.next(), s.recovered.next())
 	}
-	for ctx.Err() == nil {
-		c, changed, _ := s.link.get()
-		if c != nil {
-			break
-		}
+	for c, changed, _ := s.link.get(); c == nil && ctx.Err() == nil; c, changed, _ = s.link.get() {
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -83,9 +74,10 @@ func (s *Source) followStream(ctx context.Context, to *sink) {
 		if ctx.Err() != nil {
 			return
 		}
+		to.served("")
 		to.fail(&failure{text: "events cannot be had: " + err.Error(), cause: err, again: true, server: true})
 		to.mode(ModeRetrying)
-		pause(ctx, retry.NextBackOff(), nil)
+		s.awaitEvents(ctx, retry)
 	}
 }
 

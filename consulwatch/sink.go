@@ -20,6 +20,7 @@ type sink struct {
 
 	// Only the follower touches these.
 	warnings []string // of the last answer
+	broken   string   // what of the last answer could not be understood
 	// known is the highest index of what was committed, since a restore: what is from before it is old.
 	known uint64
 	// gateways is what a topic of gateways is made of; nil for others.
@@ -57,6 +58,7 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 		result = ResultChanged
 	}
 	k.source.metrics.Query(k.topic.Kind, result, a.took)
+	k.broken = d.broken
 	k.learn(a.index)
 	for _, e := range since {
 		k.learn(e.index)
@@ -72,10 +74,18 @@ func (k *sink) commitSince(a answer, r facts.Reading, since []effect) (facts.Out
 // learn records the index of what was committed.
 func (k *sink) learn(index uint64) { k.known = max(k.known, index) }
 
-// unchanged records that Consul had nothing newer.
+// unchanged records that Consul had nothing newer: what was read last holds, and can be read.
 func (k *sink) unchanged(a answer) {
 	k.source.metrics.Query(k.topic.Kind, ResultUnchanged, a.took)
 	k.answered(a)
+	k.mu.Lock()
+	failed := k.status.Failure != "" || k.warned != k.broken
+	k.status.Failure = ""
+	k.mu.Unlock()
+	if failed {
+		k.store.Commit(func(tx *facts.Tx) { tx.Fail(k.topic, k.broken) })
+		k.say(k.broken)
+	}
 }
 
 func (k *sink) answered(a answer) {
@@ -96,6 +106,9 @@ func (k *sink) fail(err error) {
 	k.source.metrics.Query(k.topic.Kind, ResultFailed, 0)
 	k.store.Commit(func(tx *facts.Tx) { tx.Fail(k.topic, reason) })
 	if f != nil && f.server {
+		if f.away {
+			ring(k.source.gone)
+		}
 		k.mu.Lock()
 		k.status.Failure = reason
 		k.mu.Unlock()

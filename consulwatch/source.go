@@ -38,6 +38,7 @@ type Source struct {
 	// signs and cuts are bells of signs that everything is to be read again: of a restore, and of a
 	// change of rights.
 	signs, cuts chan struct{}
+	gone        chan struct{} // a bell: Consul cannot be reached
 
 	reloading sync.Mutex // held while the token and the certificates are read again
 
@@ -77,7 +78,7 @@ func New(cfg Config) (*Source, error) {
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
-		confirms: map[string]*turns{}, polls: map[facts.Topic]string{}, pollsSaid: map[string]bool{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1),
+		confirms: map[string]*turns{}, polls: map[facts.Topic]string{}, pollsSaid: map[string]bool{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 	}
 	if s.intentions = cfg.DefaultIntentions; !slices.Contains([]string{"", policyAllow, policyDeny}, s.intentions) {
 		return nil, fmt.Errorf("what holds without intentions is %q: want allow or deny", s.intentions)
@@ -126,6 +127,7 @@ func (s *Source) Run(ctx context.Context, store *facts.Store) error {
 	})
 	wg.Go(func() { s.watchFiles(ctx) })
 	wg.Go(func() { s.reread(ctx) })
+	wg.Go(func() { s.probe(ctx) })
 	if s.streams {
 		wg.Go(func() { s.link.run(ctx) })
 	}
