@@ -165,6 +165,7 @@ func TestATokenThatGoesWrongIsToldAndHarmless(t *testing.T) {
 		{"a token that is deleted", func() { consul.DeleteToken(second) }, give(token)},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
+			f.quiet()
 			requests := []*traffic{startTraffic(t, ports[0]), startTraffic(t, ports[1])}
 			before, warnings := sent(c), strings.Count(c.Log(), "[WARN]")
 			fault.break_()
@@ -203,6 +204,7 @@ func TestAnEmptyTokenFileChangesNothing(t *testing.T) {
 	split, up := port(t, "split")
 	f.envoy("web", up).WaitReady()
 	answers(t, split, "v2")
+	f.quiet()
 	before := sent(f.catenary)
 	file.write("")
 	f.catenary.Hangup()

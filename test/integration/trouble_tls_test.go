@@ -79,6 +79,7 @@ func TestCertificatesAndTokenAreExchangedWithoutACut(t *testing.T) {
 		{"nothing, by a signal", "new_token=false new_certificates=false", c.Hangup},
 	} {
 		t.Run(exchange.name, func(t *testing.T) {
+			f.quiet()
 			requests := startTraffic(t, api)
 			before, said := sent(c), lines(exchange.says)
 			old, err := os.ReadFile(file.name)
