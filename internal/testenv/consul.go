@@ -51,6 +51,11 @@ func WithoutMesh() ConsulOption {
 	}
 }
 
+// WithPeering opens the port by which other clusters are peered with, for [Consul.PeerWith].
+func WithPeering() ConsulOption {
+	return func(c *Consul) { c.peering = true }
+}
+
 // WithDataDir keeps Consul's data over [Consul.Restart]: a server that writes to disk, not -dev.
 func WithDataDir() ConsulOption {
 	return func(c *Consul) { c.persistent = true }
@@ -71,6 +76,7 @@ type Consul struct {
 	node       string
 	peers      []string // the cluster's -retry-join, this server's own too; none when it is alone
 	meshless   bool
+	peering    bool
 	ports      map[string]int // by name of the flag
 	client     *api.Client
 
@@ -101,7 +107,11 @@ func newConsul(t testing.TB, node string, opts []ConsulOption) *Consul {
 	for _, o := range opts {
 		o(c)
 	}
-	for _, name := range []string{"http-port", "grpc-port", "server-port", "serf-lan-port", "serf-wan-port"} {
+	names := []string{"http-port", "grpc-port", "server-port", "serf-lan-port", "serf-wan-port"}
+	if c.peering {
+		names = append(names, "grpc-tls-port")
+	}
+	for _, name := range names {
 		c.ports[name] = FreePort(t)
 	}
 	client, err := api.NewClient(c.Config())
@@ -171,8 +181,11 @@ func (c *Consul) logFile() string { return filepath.Join(c.dir, "consul.log") }
 func (c *Consul) args() []string {
 	args := []string{
 		"agent", "-node", c.node, "-datacenter", c.datacenter, "-log-level", "warn",
-		"-bind", "127.0.0.1", "-client", "127.0.0.1", "-dns-port", "-1", "-grpc-tls-port", "-1",
+		"-bind", "127.0.0.1", "-client", "127.0.0.1", "-dns-port", "-1",
 		"-hcl", `performance { raft_multiplier = 1 }`,
+	}
+	if !c.peering {
+		args = append(args, "-grpc-tls-port", "-1")
 	}
 	for _, peer := range c.peers {
 		args = append(args, "-retry-join", peer)

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -120,6 +121,22 @@ func (c *Consul) DeleteEntry(kind, name string) {
 	c.t.Helper()
 	if _, err := c.client.ConfigEntries().Delete(kind, name, nil); err != nil {
 		c.t.Fatalf("testenv: delete %s/%s: %v", kind, name, err)
+	}
+}
+
+// PeerWith makes another Consul a cluster peer, by these names: here it is called theirs, and there this one
+// ours. Both must have [WithPeering].
+func (c *Consul) PeerWith(other *Consul, theirs, ours string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	token, _, err := other.client.Peerings().GenerateToken(ctx, api.PeeringGenerateTokenRequest{PeerName: ours}, nil)
+	if err != nil {
+		c.t.Fatalf("testenv: make a token for the peer %s: %v", ours, err)
+	}
+	_, _, err = c.client.Peerings().Establish(ctx, api.PeeringEstablishRequest{PeerName: theirs, PeeringToken: token.PeeringToken}, nil)
+	if err != nil {
+		c.t.Fatalf("testenv: peer with %s: %v", theirs, err)
 	}
 }
 
