@@ -164,11 +164,13 @@ func TestARegistrationCountsBeforeServiceDefaultsAndThoseBeforeProxyDefaults(t *
 		"central": {nil, []chain.Entry{global, defaults}, central("grpc", 3), 10 * time.Millisecond},
 		"its own first, but for zeros": {
 			map[string]any{"protocol": "http", "bind_port": 7, "local_connect_timeout_ms": 0},
-			[]chain.Entry{global, defaults}, central("http", 7), 10 * time.Millisecond,
+			[]chain.Entry{global, defaults},
+			central("http", 7), 10 * time.Millisecond,
 		},
 		// The chain of such a service is one of tcp, and yet Consul's own sidecars take http2.
 		"defaults that say nothing": {
-			nil, []chain.Entry{global, &chain.ServiceDefaults{Header: chain.Header{Name: "web"}}},
+			nil,
+			[]chain.Entry{global, &chain.ServiceDefaults{Header: chain.Header{Name: "web"}}},
 			PublicListenerKey{Address: "0.0.0.0", Port: 3, Protocol: "http2", HTTP: InboundHTTP{IdleTimeout: Timeout{true, time.Millisecond}}},
 			9 * time.Millisecond,
 		},

@@ -24,8 +24,8 @@ func Translate(cfg snapshot.Config, view facts.View, client snapshot.Client) (Tr
 	out := Translation{Plan: delta.Plans[client.ID], Resources: map[string][]proto.Message{}}
 	for _, ref := range out.Plan.Resources() {
 		product, ok := delta.Products[ref.Key]
-		if !ok {
-			continue
+		if _, certificate := product.(facts.Leaf); !ok || certificate {
+			continue // a key is for nobody else's eyes
 		}
 		msg, _, err := envoy.Message(ref, product)
 		if err != nil {

@@ -255,8 +255,8 @@ func TestAnExposedPathNeedsNoCertificate(t *testing.T) {
 	wants(t, exposedListener(k), &listenerv3.Listener{}, fmt.Sprintf(want, ""))
 	k.LocalOnly, k.Source = true, "10.0.0.1"
 	wants(t, exposedListener(k), &listenerv3.Listener{}, fmt.Sprintf(want, `"filterChainMatch": {"sourcePrefixRanges": [
-		{"addressPrefix": "127.0.0.1", "prefixLen": 8}, {"addressPrefix": "::1", "prefixLen": 128},
-		{"addressPrefix": "10.0.0.1", "prefixLen": 32}]},`))
+		{"addressPrefix": "127.0.0.1", "prefixLen": 8}, {"addressPrefix": "10.0.0.1", "prefixLen": 32},
+		{"addressPrefix": "::1", "prefixLen": 128}]},`))
 }
 
 func TestListenersForWhatComesInWaitForTheirClusters(t *testing.T) {

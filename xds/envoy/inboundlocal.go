@@ -91,11 +91,11 @@ func exposedListener(k snapshot.ExposedListenerKey) *listenerv3.Listener {
 
 // localSources are this machine's own addresses, and one more.
 func localSources(source string) []*corev3.CidrRange {
-	ranges := []*corev3.CidrRange{cidr("127.0.0.1", 8), cidr("::1", 128)}
-	if ip, err := netip.ParseAddr(source); err == nil && !ip.IsLoopback() {
+	ranges := []*corev3.CidrRange{cidr("127.0.0.1", 8)}
+	if ip, err := netip.ParseAddr(source); err == nil {
 		ranges = append(ranges, cidr(source, uint32(ip.BitLen())))
 	}
-	return ranges
+	return append(ranges, cidr("::1", 128))
 }
 
 func cidr(prefix string, bits uint32) *corev3.CidrRange {
