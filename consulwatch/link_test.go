@@ -179,7 +179,7 @@ func TestAServerThatDropsConnectionsIsNotReliedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: time.Millisecond, MaxConnectionAgeGrace: time.Millisecond}))
+	g := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 200 * time.Millisecond, MaxConnectionAgeGrace: time.Millisecond}))
 	subscribe.RegisterStateChangeSubscriptionServer(g, &fakeStreams{
 		requests: map[string][]*subscribe.SubscribeRequest{},
 		say: func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
