@@ -25,6 +25,7 @@ type fakeStreams struct {
 	mu       sync.Mutex
 	say      func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
 	requests map[string][]*subscribe.SubscribeRequest // by key
+	streams  int                                      // that are open
 }
 
 func startStreams(t *testing.T) *fakeStreams {
@@ -60,8 +61,21 @@ func (f *fakeStreams) Subscribe(r *subscribe.SubscribeRequest, to grpc.ServerStr
 	f.mu.Lock()
 	f.requests[r.GetKey()] = append(f.requests[r.GetKey()], r)
 	say := f.say
+	f.streams++
 	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.streams--
+		f.mu.Unlock()
+	}()
 	return say(r, to)
+}
+
+// open is how many streams there are.
+func (f *fakeStreams) open() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.streams
 }
 
 func (f *fakeStreams) asked(key string) int {
