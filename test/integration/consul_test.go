@@ -39,8 +39,9 @@ func TestWhatIsWrittenToConsulReachesEnvoy(t *testing.T) {
 		begin := time.Now()
 		f.consul.Deregister("api-v1")
 		answers(t, api, "503")
-		if d := time.Since(begin); d > 3*time.Second {
-			t.Errorf("the deregistration of the last instance took %s", d)
+		d := time.Since(begin)
+		if t.Logf("the deregistration of the last instance took %s", d); d > 2*time.Second {
+			t.Errorf("it took %s", d)
 		}
 		proxy(t, f.catenary, "web-1", xds.StateSynced)
 	})
