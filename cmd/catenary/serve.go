@@ -160,6 +160,7 @@ func ignoreEnd(ctx context.Context, err error) error {
 // answers is what the HTTP side tells.
 func (p *plane) answers(store *facts.Store) admin.Config {
 	asker := admin.NewAsker(store)
+	p.counts.Watches(func() []metrics.Watch { return measured(p.source.watching(store)) })
 	return admin.Config{
 		Metrics: p.page(),
 		Debug:   isLoopback(p.http.Addr()),
@@ -228,7 +229,7 @@ func (p *plane) silent() string { return p.source.name + " has not answered yet"
 // failure is the first reason why something could not be read.
 func failure(v facts.View) string {
 	for _, t := range v.Topics() {
-		if t.Failure != "" {
+		if t.Failure != "" && !t.Off {
 			return t.Topic.String() + ": " + t.Failure
 		}
 	}

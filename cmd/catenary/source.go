@@ -113,11 +113,6 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 		measure: func() {
 			counts.SourceProblems(len(consul.Problems()))
 			counts.SourceAge(consul.OldestAnswer())
-			modes := map[string]int{}
-			for _, s := range consul.Status() {
-				modes[string(s.Mode)]++
-			}
-			counts.SourceTopics(modes)
 		},
 		place: func(ctx context.Context) (place, error) {
 			p := place{trustDomain: strings.ToLower(f.trustDomain)}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/catenary-mesh/catenary/consulwatch"
 	"github.com/catenary-mesh/catenary/internal/admin"
 	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/metrics"
 	"github.com/catenary-mesh/catenary/internal/render"
 )
 
@@ -97,6 +99,23 @@ func fileWatches(store *facts.Store) []admin.Watch {
 		w := admin.Watch{Topic: t.Topic.String(), Mode: "files", AgeSeconds: -1, Needs: needs[t.Topic]}
 		w.Judge(t, "", "")
 		watches = append(watches, w)
+	}
+	return watches
+}
+
+// measured is what the metrics say of the watches: not for which service each is.
+func measured(list []admin.Watch) []metrics.Watch {
+	watches := make([]metrics.Watch, 0, len(list))
+	for i := range list {
+		w := &list[i]
+		topic, _, _ := strings.Cut(w.Topic, "/")
+		if topic == string(facts.TopicEntries) {
+			topic = w.Topic // its name is that of a kind
+		}
+		watches = append(watches, metrics.Watch{
+			Topic: topic, Mode: w.Mode, State: w.State, Server: w.Server, Index: w.Index, Needs: w.Needs,
+			Age: time.Duration(w.AgeSeconds * float64(time.Second)),
+		})
 	}
 	return watches
 }

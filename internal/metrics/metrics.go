@@ -31,7 +31,6 @@ type Metrics struct {
 	problems      *prometheus.GaugeVec
 	sourceQueries *prometheus.CounterVec
 	sourceEvents  *prometheus.CounterVec
-	sourceTopics  *prometheus.GaugeVec
 	oldestAnswer  *prometheus.GaugeVec
 	grpc          grpcMetrics
 	identity      identityMetrics
@@ -65,8 +64,6 @@ func New(version string) *Metrics {
 			"Readings of the source that have ended, by what was read and what came of it.", "topic", "result"),
 		sourceEvents: counter("source_events_total",
 			"Events of the source that were applied, by what they were about and whether they changed a fact.", "topic", "changed"),
-		sourceTopics: gauge("source_topics",
-			"Topics that are followed now, by how: streaming is by events, blocking by queries.", "mode"),
 		oldestAnswer: gauge("source_oldest_answer_seconds",
 			"How long ago Consul last answered for the topic that has been without an answer for longest. "+
 				"A query waits for a change for up to 319 seconds."),
@@ -82,7 +79,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.encoded, m.problems, m.sourceQueries, m.sourceEvents, m.sourceTopics, m.oldestAnswer, build,
+		m.plans, m.products, m.encoded, m.problems, m.sourceQueries, m.sourceEvents, m.oldestAnswer, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -148,14 +145,6 @@ func (m *Metrics) SourceEvent(topic string, changed bool) {
 
 // SourceFailed counts a source that cannot be read as a whole.
 func (m *Metrics) SourceFailed(source string) { m.SourceQuery(source, "failed") }
-
-// SourceTopics sets how many topics are followed in each mode.
-func (m *Metrics) SourceTopics(byMode map[string]int) {
-	m.sourceTopics.Reset()
-	for mode, n := range byMode {
-		m.sourceTopics.WithLabelValues(mode).Set(float64(n))
-	}
-}
 
 // SourceAge sets how old the oldest answer of the source is.
 func (m *Metrics) SourceAge(age time.Duration) { m.oldestAnswer.WithLabelValues().Set(age.Seconds()) }
