@@ -16,7 +16,8 @@ type difference struct {
 	// kase is the case.
 	kase string
 	// path leads to the place, beginning with the type and the name of a resource. An element of a list
-	// in which all have names is called by its name, another one by its number.
+	// in which all have names is called by its name, another one by its number; the name of an endpoint is
+	// its address.
 	path []string
 	// theirs is what Consul has there and ours what we have, as JSON, or nothing.
 	theirs, ours string
@@ -108,15 +109,29 @@ func byName(list []any) (object, []string) {
 	named := object{}
 	var order []string
 	for _, element := range list {
-		o, _ := element.(object)
-		name, _ := o["name"].(string)
+		name := nameOf(element)
 		if name == "" || named[name] != nil {
 			return nil, nil
 		}
-		named[name] = o
+		named[name] = element
 		order = append(order, name)
 	}
 	return named, order
+}
+
+// nameOf is the name of an element, or the address of an endpoint, and nothing when it has none.
+func nameOf(element any) string {
+	o, _ := element.(object)
+	if name, ok := o["name"].(string); ok {
+		return name
+	}
+	endpoint, _ := o["endpoint"].(object)
+	address, _ := endpoint["address"].(object)
+	socket, _ := address["socket_address"].(object)
+	if socket == nil {
+		return ""
+	}
+	return fmt.Sprintf("%v:%v", socket["address"], socket["port_value"])
 }
 
 // union returns the keys of two maps, sorted.
