@@ -63,6 +63,13 @@ func answers(t *testing.T, s *simulator, calls []string) []byte {
 }
 
 func (s *simulator) call(words []string) (answer, error) {
+	if words[0] == "AS" || words[0] == "AT" {
+		a, err := parseArrival(words)
+		if err != nil {
+			return answer{}, err
+		}
+		return s.arrives(a)
+	}
 	if words[0] == "CONNECT" {
 		return s.connection(words[1])
 	}

@@ -27,12 +27,15 @@ type share struct {
 func failure(why string) []share { return []share{{to: why, failed: true, percent: 100}} }
 
 func knownCluster(c *clusterv3.Cluster) error {
+	if c.GetLoadAssignment() != nil {
+		return only(c, "name", "type", "connect_timeout", "circuit_breakers", "load_assignment", "typed_extension_protocol_options")
+	}
 	if c.GetClusterType() != nil {
 		return only(c, "name", "alt_stat_name", "cluster_type", "connect_timeout", "lb_policy")
 	}
 	return only(c, "name", "alt_stat_name", "type", "eds_cluster_config", "connect_timeout", "common_lb_config",
 		"outlier_detection", "circuit_breakers", "lb_policy", "typed_extension_protocol_options",
-		"ring_hash_lb_config", "least_request_lb_config")
+		"ring_hash_lb_config", "least_request_lb_config", "transport_socket")
 }
 
 // spread says how a cluster divides its calls among instances.
@@ -40,6 +43,10 @@ func (s *simulator) spread(cluster string) ([]share, error) {
 	c := s.clusters[cluster]
 	if c == nil {
 		return failure("no such cluster"), nil
+	}
+	if c.GetLoadAssignment() != nil {
+		at := c.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0]
+		return []share{{to: s.instance(at), percent: 100}}, nil
 	}
 	levels := []*clusterv3.Cluster{c}
 	if c.GetClusterType() != nil {
@@ -157,6 +164,9 @@ func admits(c *clusterv3.Cluster) error {
 
 func (s *simulator) instance(e *endpointv3.LbEndpoint) string {
 	at := socket(e.GetEndpoint().GetAddress())
+	if pipe := e.GetEndpoint().GetAddress().GetPipe(); pipe != nil {
+		at = pipe.GetPath()
+	}
 	if name, ok := s.names[at]; ok {
 		return name
 	}

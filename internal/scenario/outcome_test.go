@@ -25,14 +25,17 @@ var productKinds = []string{
 	snapshot.ProductListener, snapshot.ProductRoutes, snapshot.ProductCluster, snapshot.ProductEndpoints,
 }
 
+// meshKinds are those that only sidecars of a mesh have.
+var meshKinds = []string{snapshot.ProductSecret, snapshot.ProductExtension}
+
 // outcome runs a scenario and returns its files under want/, the shortest and most telling first.
 func outcome(t *testing.T, ar *txtar.Archive) []txtar.File {
 	t.Helper()
 	w := readWorld(t, ar)
 	view := w.store().View()
-	cache := snapshot.NewCache(config())
+	cache := snapshot.NewCache(w.config())
 	cache.Put(w.client.ID, w.client, view)
-	translation, err := xds.Translate(config(), view, w.client)
+	translation, err := xds.Translate(w.config(), view, w.client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,13 @@ func resources(t *testing.T, byKind map[string][]proto.Message) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	buf.WriteString("{")
-	for i, kind := range productKinds {
+	kinds := slices.Clone(productKinds)
+	for _, kind := range meshKinds {
+		if len(byKind[kind]) > 0 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, kind := range kinds {
 		if i > 0 {
 			buf.WriteString(",")
 		}
@@ -116,10 +125,13 @@ func indent(t *testing.T, data []byte) []byte {
 // encoded is what a client would be sent, as bytes.
 func encoded(t *testing.T, w world) []string {
 	t.Helper()
-	delta := snapshot.NewCache(config()).Put(w.client.ID, w.client, w.store().View())
+	delta := snapshot.NewCache(w.config()).Put(w.client.ID, w.client, w.store().View())
 	plan := delta.Plans[w.client.ID]
 	list := []string{string(describePlan(plan))}
 	for _, ref := range plan.Resources() {
+		if _, certificate := delta.Products[ref.Key].(facts.Leaf); certificate {
+			continue // its key is nowhere here
+		}
 		r, err := envoy.Resource(ref, delta.Products[ref.Key])
 		if err != nil {
 			t.Fatal(err)
@@ -145,15 +157,24 @@ func describePlan(p *snapshot.Plan) []byte {
 	note(0, "hold", p.Hold)
 	note(0, "unregistered", p.Unregistered)
 	for _, u := range p.Parts {
-		line(0, "upstream", u.Name)
+		if u.Name == "identity" || u.Name == snapshot.PublicListener {
+			line(0, u.Name)
+		} else {
+			line(0, "upstream", u.Name)
+		}
 		note(1, "pending", u.Pending)
 		for _, m := range u.Missing {
 			note(1, "missing", m)
 		}
+		if u.Name == snapshot.PublicListener {
+			for _, n := range u.Notes {
+				note(1, "note", n)
+			}
+		}
 		for j := range u.Problems {
 			note(1, u.Problems[j].Severity, describeProblem(&u.Problems[j]))
 		}
-		for _, kind := range productKinds {
+		for _, kind := range slices.Concat(productKinds, meshKinds) {
 			for _, ref := range u.Resources {
 				if ref.Key.Product() == kind {
 					line(1, append([]string{kind, ref.Name}, fields(ref)...)...)
@@ -204,7 +225,30 @@ func fields(ref snapshot.Ref) []string {
 		}
 		return out
 	}
-	return []string{fmt.Sprintf("%+v", ref.Key)}
+	return inboundFields(ref.Key)
+}
+
+// inboundFields is [fields] for what only a sidecar of a mesh has.
+func inboundFields(key snapshot.Key) []string {
+	switch k := key.(type) {
+	case snapshot.LeafKey:
+		return []string{"of=" + k.Service}
+	case snapshot.RootsKey:
+		return nil
+	case snapshot.PublicListenerKey:
+		return []string{"protocol=" + k.Protocol, settings("limits", k.Limits), text("tls-from", k.TLS.MinVersion), settings("http", k.HTTP)}
+	case snapshot.LocalClusterKey:
+		at := k.At.SocketPath
+		if at == "" {
+			at = fmt.Sprintf("%s:%d", k.At.Address, k.At.Port)
+		}
+		return []string{"at=" + at, "protocol=" + k.Protocol, "connect-timeout=" + k.ConnectTimeout.String(), flagged("explicit", k.Explicit)}
+	case snapshot.ExposedListenerKey:
+		return []string{"path=" + k.Path, "protocol=" + k.Protocol, "cluster=" + k.Cluster, flagged("local-only", k.LocalOnly)}
+	case snapshot.IntentionsKey:
+		return []string{"of=" + k.Service, flagged("layer7", k.Layer7)}
+	}
+	return []string{fmt.Sprintf("%+v", key)}
 }
 
 // settings prints the fields of a structure that are set; nothing when none is.

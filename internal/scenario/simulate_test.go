@@ -14,6 +14,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -25,6 +26,8 @@ type simulator struct {
 	routes    map[string]*routev3.RouteConfiguration
 	clusters  map[string]*clusterv3.Cluster
 	endpoints map[string]*endpointv3.ClusterLoadAssignment
+	// extensions are filters that listeners discover.
+	extensions map[string]*corev3.TypedExtensionConfig
 	// doors are the addresses at which the client's service finds its upstreams.
 	doors map[string]string
 	// names are the instances by address.
@@ -36,8 +39,8 @@ func newSimulator(resources map[string][]proto.Message, doors, names map[string]
 		listeners: map[string]*listenerv3.Listener{},
 		routes:    map[string]*routev3.RouteConfiguration{},
 		clusters:  map[string]*clusterv3.Cluster{},
-		endpoints: map[string]*endpointv3.ClusterLoadAssignment{},
-		doors:     doors, names: names,
+		endpoints: map[string]*endpointv3.ClusterLoadAssignment{}, extensions: map[string]*corev3.TypedExtensionConfig{},
+		doors: doors, names: names,
 	}
 	for _, list := range resources {
 		for _, msg := range list {
@@ -53,7 +56,7 @@ func (s *simulator) add(msg proto.Message) error {
 	switch m := msg.(type) {
 	case *listenerv3.Listener:
 		s.listeners[socket(m.GetAddress())] = m
-		return only(m, "name", "address", "filter_chains", "traffic_direction")
+		return only(m, "name", "address", "filter_chains", "traffic_direction", "connection_balance_config")
 	case *routev3.RouteConfiguration:
 		s.routes[m.GetName()] = m
 		return only(m, "name", "virtual_hosts", "validate_clusters")
@@ -63,6 +66,11 @@ func (s *simulator) add(msg proto.Message) error {
 	case *endpointv3.ClusterLoadAssignment:
 		s.endpoints[m.GetClusterName()] = m
 		return only(m, "cluster_name", "endpoints")
+	case *corev3.TypedExtensionConfig:
+		s.extensions[m.GetName()] = m
+		return only(m, "name", "typed_config")
+	case *tlsv3.Secret:
+		return nil
 	}
 	return fmt.Errorf("the simulator does not know a %T", msg)
 }

@@ -22,12 +22,22 @@ func config() snapshot.Config {
 	return snapshot.Config{Datacenter: "dc1", TrustDomain: "catenary.local", PlaintextMesh: true}
 }
 
+// config is that of a scenario: only of one with a mesh is there an identity to be had.
+func (w world) config() snapshot.Config {
+	c := config()
+	c.PlaintextMesh = w.intentions == ""
+	return c
+}
+
 // world is what a scenario starts from.
 type world struct {
 	entries   []chain.Entry
 	instances []*facts.Instance
 	client    snapshot.Client
 	calls     []string
+	// intentions says what holds by default between the services of a mesh: allow or deny; empty where
+	// there is no mesh.
+	intentions string
 }
 
 func readWorld(t *testing.T, ar *txtar.Archive) world {
@@ -38,7 +48,7 @@ func readWorld(t *testing.T, ar *txtar.Archive) world {
 		case path.Dir(f.Name) == "entries", f.Name == "services.hcl":
 			w.read(t, f)
 		case f.Name == "client.json":
-			w.client = readClient(t, f.Data)
+			w.client, w.intentions = readClient(t, f.Data)
 		case f.Name == "calls":
 			for line := range strings.Lines(string(f.Data)) {
 				w.calls = append(w.calls, strings.TrimSpace(line))
@@ -64,26 +74,26 @@ func (w *world) read(t *testing.T, f txtar.File) {
 	w.instances = append(w.instances, file.Instances...)
 }
 
-func readClient(t *testing.T, data []byte) snapshot.Client {
+func readClient(t *testing.T, data []byte) (c snapshot.Client, intentions string) {
 	t.Helper()
-	var known struct{ ID, Service string }
+	var known struct{ ID, Service, Intentions string }
 	if err := json.Unmarshal(data, &known); err != nil {
 		t.Fatalf("client.json: %v", err)
 	}
 	if known.ID != "" {
-		return snapshot.Client{ID: known.ID, Service: known.Service}
+		return snapshot.Client{ID: known.ID, Service: known.Service, Proved: known.Intentions != ""}, known.Intentions
 	}
 	m, err := bootstrap.ParseMetadata(data)
 	if err != nil {
 		t.Fatalf("client.json: %v", err)
 	}
-	c := snapshot.Client{ID: m.Service + "-1", Service: m.Service, Declared: true}
+	c = snapshot.Client{ID: m.Service + "-1", Service: m.Service, Declared: true}
 	for _, u := range m.Upstreams {
 		c.Upstreams = append(c.Upstreams, snapshot.Upstream{
 			Service: u.Service, Datacenter: u.Datacenter, BindAddress: u.BindAddress, BindPort: u.BindPort,
 		})
 	}
-	return c
+	return c, ""
 }
 
 // store is a closed world: what is not in the scenario does not exist.
@@ -109,6 +119,11 @@ func (w world) store() *facts.Store {
 		tx.Services(config().Datacenter, names, confirmed)
 		for topic, list := range topics {
 			tx.Instances(topic, list, confirmed)
+		}
+		if w.intentions != "" {
+			tx.Roots(facts.Roots{TrustDomain: config().TrustDomain, List: []facts.Root{{ID: "root", Cert: "ROOT", Active: true}}})
+			tx.Leaf(facts.LeafOf(w.client.Service), facts.Leaf{Service: w.client.Service, Serial: "1"})
+			tx.DefaultIntention(w.intentions == "allow")
 		}
 		tx.CloseWorld()
 	})
