@@ -78,6 +78,7 @@ func TestAHiddenIntentionIsKept(t *testing.T) {
 		c := testenv.StartConsul(t, testenv.WithACL(), testenv.WithHCL(`default_intention_policy = "allow"`))
 		c.WriteEntry(`{"Kind":"service-intentions","Name":"api","Sources":[{"Name":"web","Action":"deny"}]}`)
 		c.WriteEntry(`{"Kind":"service-intentions","Name":"db","Sources":[{"Name":"web","Action":"deny"}]}`)
+		c.WriteEntry(`{"Kind":"mesh"}`)
 		token := c.NewToken(readAll + ` agent_prefix "" { policy = "read" }`)
 		cfg := with(c, token)
 		cfg.Follow, cfg.Limits = how, impatient()
@@ -85,7 +86,7 @@ func TestAHiddenIntentionIsKept(t *testing.T) {
 		r := run(t, cfg)
 		r.ready("dc1")
 		denied := all(action("api", "web", chain.IntentionDeny), action("db", "web", chain.IntentionDeny))
-		r.eventually(all(denied, byDefault(true)))
+		r.eventually(all(denied, byDefault(true), entryIs(chain.KindMesh, chain.MeshName, facts.Present)))
 		for name, rules := range map[string]string{
 			"intentions":     `service_prefix "" { policy = "read", intentions = "deny" } node_prefix "" { policy = "read" }`,
 			"one":            readAll + ` service "api" { policy = "read", intentions = "deny" }`,

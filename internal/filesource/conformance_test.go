@@ -67,6 +67,9 @@ func (h *harness) PutEntry(t testing.TB, text string) {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		t.Fatal(err)
 	}
+	if key.Kind == string(chain.KindMesh) {
+		key.Name = chain.MeshName
+	}
 	replace(t, h.entryFile(chain.Kind(key.Kind), key.Name), text)
 }
 

@@ -21,7 +21,8 @@ type Harness interface {
 	// it once.
 	Start(t testing.TB)
 
-	// PutEntry writes a config entry in JSON, as Consul's API takes it.
+	// PutEntry writes a config entry in JSON, as Consul's API takes it: that of the mesh has no name, and is
+	// deleted by [chain.MeshName].
 	PutEntry(t testing.TB, json string)
 	// DeleteEntry removes a config entry that was put.
 	DeleteEntry(t testing.TB, kind chain.Kind, name string)

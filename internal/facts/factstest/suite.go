@@ -1,6 +1,7 @@
 package factstest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -17,6 +18,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"what-is-there-at-the-start-is-present", startsWithWhatIsThere},
 		{"what-is-nowhere-is-absent", knowsWhatIsNowhere},
 		{"an-entry-comes-changes-and-goes", followsEntries},
+		{"who-may-talk-comes-changes-and-goes", followsIntentions},
 		{"an-instance-comes-changes-and-goes", followsInstances},
 		{"a-check-flips", followsHealth},
 		{"one-of-several-instances-goes", followsOneOfSeveral},
@@ -69,6 +71,46 @@ func followsEntries(t *testing.T, h Harness) {
 	w.entry(chain.KindServiceDefaults, "entry-api", facts.Present, hasProtocol("grpc"))
 	w.changes(func() { h.DeleteEntry(t, chain.KindServiceDefaults, "entry-api") }, id)
 	w.entry(chain.KindServiceDefaults, "entry-api", facts.Absent, nil)
+}
+
+func followsIntentions(t *testing.T, h Harness) {
+	w := follow(t, h)
+	h.Start(t)
+	w.until(func() string {
+		if allow, state := w.view.DefaultIntention(); state != facts.Present || !allow {
+			return fmt.Sprintf("that services may talk without intentions; it is %s: %t", state, allow)
+		}
+		return ""
+	})
+	says := func(action chain.IntentionAction) func(chain.Entry) bool {
+		return func(e chain.Entry) bool {
+			i, ok := e.(*chain.ServiceIntentions)
+			return ok && len(i.Sources) == 1 && i.Sources[0].Name == "talk-web" && i.Sources[0].Action == action && i.Sources[0].Precedence == 9
+		}
+	}
+	put := func(action chain.IntentionAction) func() {
+		return func() {
+			h.PutEntry(t, fmt.Sprintf(`{"Kind": "service-intentions", "Name": "talk-api", "Sources": [{"Name": "talk-web", "Action": %q}]}`, action))
+		}
+	}
+	id := entryID(chain.KindServiceIntentions, "talk-api")
+	w.entry(chain.KindServiceIntentions, "talk-api", facts.Absent, nil)
+	w.changes(put(chain.IntentionDeny), id)
+	w.entry(chain.KindServiceIntentions, "talk-api", facts.Present, says(chain.IntentionDeny))
+	w.changes(put(chain.IntentionAllow), id)
+	w.entry(chain.KindServiceIntentions, "Talk-API", facts.Present, says(chain.IntentionAllow))
+	w.changes(func() { h.DeleteEntry(t, chain.KindServiceIntentions, "talk-api") }, id)
+	w.entry(chain.KindServiceIntentions, "talk-api", facts.Absent, nil)
+
+	mesh := entryID(chain.KindMesh, chain.MeshName)
+	w.entry(chain.KindMesh, chain.MeshName, facts.Absent, nil)
+	w.changes(func() { h.PutEntry(t, `{"Kind": "mesh", "HTTP": {"SanitizeXForwardedClientCert": true}}`) }, mesh)
+	w.entry(chain.KindMesh, chain.MeshName, facts.Present, func(e chain.Entry) bool {
+		m, ok := e.(*chain.Mesh)
+		return ok && m.HTTP != nil && m.HTTP.SanitizeXForwardedClientCert
+	})
+	w.changes(func() { h.DeleteEntry(t, chain.KindMesh, chain.MeshName) }, mesh)
+	w.entry(chain.KindMesh, chain.MeshName, facts.Absent, nil)
 }
 
 func followsInstances(t *testing.T, h Harness) {
