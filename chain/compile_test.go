@@ -152,8 +152,9 @@ func (*typedNils) Entry(kind chain.Kind, _ string) chain.Entry {
 		return (*chain.ServiceDefaults)(nil)
 	case chain.KindProxyDefaults:
 		return (*chain.ProxyDefaults)(nil)
+	default:
+		return nil
 	}
-	return nil
 }
 
 type wrongTypes struct{}

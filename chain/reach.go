@@ -59,7 +59,7 @@ func (l asLoaded) Entry(kind Kind, name string) Entry {
 		if !l.reach.services[name] && name != l.reach.own {
 			return nil
 		}
-	case KindProxyDefaults, KindServiceRouter:
+	default: // these are read whatever they are about, or not at all
 	}
 	return l.Entries.Entry(kind, name)
 }
