@@ -10,8 +10,12 @@ import (
 )
 
 func TestTextIsLinesInOrder(t *testing.T) {
-	got, err := Text([]Rule{{Pattern: "spiffe://td/ns/default/dc/*/svc/web", Keep: true}, {Pattern: "*"}})
-	if want := "+spiffe://td/ns/default/dc/*/svc/web\n-*\n"; err != nil || got != want {
+	got, err := Text([]Rule{
+		{Pattern: "spiffe://td/ns/default/dc/*/svc/web", Keep: true},
+		{Pattern: "a", Keep: true, Rights: []Right{{Name: "r1"}, {Name: "r2", But: []string{"b1", "b2"}}}},
+		{Pattern: "*"},
+	})
+	if want := "+spiffe://td/ns/default/dc/*/svc/web\n+a r1 r2 r2-b1 r2-b2\n-*\n"; err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }
@@ -21,6 +25,10 @@ func TestRulesThatCannotBeAreRefused(t *testing.T) {
 		"none":          nil,
 		"empty pattern": {{}},
 		"two stars":     {{Pattern: "*/svc/*"}},
+		"space":         {{Pattern: "a b"}},
+		"right":         {{Pattern: "a", Rights: []Right{{Name: "a-b"}}}},
+		"no right":      {{Pattern: "a", Rights: []Right{{}}}},
+		"but":           {{Pattern: "a", Rights: []Right{{Name: "a", But: []string{"b c"}}}}},
 		"line break":    {{Pattern: "a\n+b"}},
 		"too many":      make([]Rule, MaxRules+1),
 		"too long":      {{Pattern: strings.Repeat("a", MaxText)}},

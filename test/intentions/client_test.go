@@ -128,18 +128,19 @@ func (d *door) turnsAway(t *testing.T, service string) {
 type caller struct {
 	*door
 	service string
+	path    string
 	client  *http.Client
 }
 
 func (d *door) caller(service string, protocol string) *caller {
 	transport := &http.Transport{TLSClientConfig: d.ca.client(service), ForceAttemptHTTP2: protocol == "h2"}
 	d.t.Cleanup(transport.CloseIdleConnections)
-	return &caller{door: d, service: service + " over " + protocol, client: &http.Client{Transport: transport, Timeout: patience}}
+	return &caller{door: d, path: "/", service: service + " over " + protocol, client: &http.Client{Transport: transport, Timeout: patience}}
 }
 
 // get returns the status of a request, and what it went over.
 func (c *caller) get() (status int, proto string, err error) {
-	resp, err := c.client.Get("https://" + c.addr() + "/")
+	resp, err := c.client.Get("https://" + c.addr() + c.path)
 	if err != nil {
 		return 0, "", err
 	}

@@ -3,12 +3,12 @@ package intentions_test
 import (
 	"encoding/base64"
 	"maps"
-	"testing"
 
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/wasm/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/direct_response/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
@@ -30,6 +30,7 @@ const (
 	networkRBAC = "filters.network.rbac.v3.RBAC"
 	networkWasm = "filters.network.wasm.v3.Wasm"
 	httpRBAC    = "filters.http.rbac.v3.RBAC"
+	httpWasm    = "filters.http.wasm.v3.Wasm"
 )
 
 func ads() object { return object{"ads": object{}, "resource_api_version": "V3"} }
@@ -70,12 +71,23 @@ func layer4(name string, rules object) object {
 	})
 }
 
+// paths are the rules that allow everybody some paths.
+func paths(prefixes ...string) object {
+	var permissions list
+	for _, p := range prefixes {
+		permissions = append(permissions, object{"url_path": object{"path": object{"prefix": p}}})
+	}
+	return object{"action": "ALLOW", "policies": object{"consul-intentions-layer7-0": object{
+		"permissions": permissions, "principals": list{object{"any": true}},
+	}}}
+}
+
 func layer7(name string, rules object) object {
 	return extension(name, httpRBAC, object{"rules": rules})
 }
 
-// module is a filter that runs the module. Filters with the same vm share an instance of it in each worker.
-func module(vm, name, text string) object {
+// plugin is the module with a configuration. Plugins of the same vm share an instance of it in each worker.
+func plugin(vm, name, text string) object {
 	config := object{
 		"name": name, "root_id": name, "failure_policy": "FAIL_OPEN",
 		"vm_config": object{
@@ -86,20 +98,21 @@ func module(vm, name, text string) object {
 	if text != "" {
 		config["configuration"] = object{"@type": "type.googleapis.com/google.protobuf.StringValue", "value": text}
 	}
-	return extension(name, networkWasm, object{"config": config})
+	return object{"config": config}
 }
 
-// keep is the text of rules that keep services, and nobody else.
-func keep(t *testing.T, services ...string) string {
+// tracker is the filter that knows what is open.
+func tracker(kind, vm string) object {
+	return extension("intentions.tracker", kind, plugin(vm, "intentions.tracker", ""))
+}
+
+// keep are the rules that keep services with all their rights, and nobody else.
+func keep(services ...string) []evict.Rule {
 	var rules []evict.Rule
 	for _, s := range services {
 		rules = append(rules, evict.Rule{Pattern: "spiffe://" + trustDomain + "/ns/default/dc/*/svc/" + s, Keep: true})
 	}
-	text, err := evict.Text(append(rules, evict.Rule{Pattern: "*"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return append(rules, evict.Rule{Pattern: "*"})
 }
 
 // downstreamTLS asks clients for a certificate of the authority.

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package intentions_test
 
 import (
@@ -65,7 +67,16 @@ func idle() []way {
 	}
 }
 
-// A newer Envoy that fails this test has a simpler way than the module.
+// A newer Envoy that fails here has a simpler way than the module.
+func TestOtherWays(t *testing.T) {
+	holdEnvoysTo(t, behaviours{
+		"what-does-not-end-open-connections":                       whatDoesNotEndOpenConnections,
+		"a-failing-health-check-ends-all-of-tcp":                   aFailingHealthCheckEndsAllOfTCP,
+		"rules-on-the-way-of-connections-are-not-configured-again": rulesOnTheWayAreNotConfiguredAgain,
+		"listeners-inside-envoy-need-another-bootstrap":            listenersInsideNeedAnotherBootstrap,
+	})
+}
+
 func whatDoesNotEndOpenConnections(t *testing.T, r *rig) {
 	ways := idle()
 	doors := make([]*door, len(ways))

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/catenary-mesh/catenary/internal/evict"
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
@@ -33,24 +34,24 @@ type rig struct {
 	web   int // the port of what serves HTTP
 }
 
-// behaviours are what Envoys at both ends of the range are held to.
-func behaviours() map[string]func(*testing.T, *rig) {
-	return map[string]func(*testing.T, *rig){
-		"tightening-ends-what-it-forbids-and-nothing-else":         tighteningEndsWhatItForbids,
-		"a-late-handshake-is-found":                                aLateHandshakeIsFound,
-		"without-rules-nobody-enters":                              withoutRulesNobodyEnters,
-		"what-does-not-end-open-connections":                       whatDoesNotEndOpenConnections,
-		"a-failing-health-check-ends-all-of-tcp":                   aFailingHealthCheckEndsAllOfTCP,
-		"rules-on-the-way-of-connections-are-not-configured-again": rulesOnTheWayAreNotConfiguredAgain,
-		"listeners-inside-envoy-need-another-bootstrap":            listenersInsideNeedAnotherBootstrap,
-	}
+type behaviours map[string]func(*testing.T, *rig)
+
+func TestTheWayThatIsChosen(t *testing.T) {
+	holdEnvoysTo(t, behaviours{
+		"tightening-ends-what-it-forbids-and-nothing-else": tighteningEndsWhatItForbids,
+		"fewer-rights-end-long-requests":                   fewerRightsEndLongRequests,
+		"a-late-handshake-is-found":                        aLateHandshakeIsFound,
+		"many-rules-in-a-row-are-taken":                    manyRulesInARowAreTaken,
+		"without-rules-nobody-enters":                      withoutRulesNobodyEnters,
+	})
 }
 
-func TestIntentions(t *testing.T) {
+// holdEnvoysTo runs behaviours with Envoys at both ends of the range.
+func holdEnvoysTo(t *testing.T, all behaviours) {
 	bootstrap := consulsBootstrap(t)
 	for _, v := range []testenv.EnvoyVersion{testenv.NewestEnvoy, testenv.OldestEnvoy} {
 		t.Run(string(v), func(t *testing.T) {
-			for name, run := range behaviours() {
+			for name, run := range all {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					c := startControl(t)
@@ -113,7 +114,7 @@ func (d *door) plain(rules object) object {
 func (d *door) openTCP(services ...string) {
 	d.cluster(nil)
 	d.permit(services...)
-	d.listen(nil, chain(downstreamTLS(d.ca), discovered(d.l4(), networkRBAC), module(d.name, "intentions.tracker", ""), tcpProxy(d.name)),
+	d.listen(nil, chain(downstreamTLS(d.ca), discovered(d.l4(), networkRBAC), tracker(networkWasm, d.name), tcpProxy(d.name)),
 		unreached(d.rules()))
 }
 
@@ -121,16 +122,38 @@ func (d *door) openTCP(services ...string) {
 func (d *door) openHTTP(services ...string) {
 	d.set(clusterType, d.name, cluster(d.name, d.web, nil))
 	d.permit(services...)
-	d.listen(nil, chain(downstreamTLS(d.ca, "h2", "http/1.1"), module(d.name, "intentions.tracker", ""),
-		hcm(d.name, discovered(d.l7(), httpRBAC))), unreached(d.rules()))
+	d.listen(nil, chain(downstreamTLS(d.ca, "h2", "http/1.1"),
+		hcm(d.name, discovered(d.l7(), httpRBAC), tracker(httpWasm, d.name))), unreached(d.rules()))
 }
 
 // permit sends the intentions that permit services, and nobody else.
 func (d *door) permit(services ...string) {
 	d.t.Helper()
-	d.set(extensionType, d.rules(), module(d.name, d.rules(), keep(d.t, services...)))
+	d.judge(keep(services...))
 	d.set(extensionType, d.l4(), layer4(d.l4(), allow(services...)))
 	d.set(extensionType, d.l7(), layer7(d.l7(), allow(services...)))
+}
+
+// permitPaths sends the intentions that permit everybody what begins with some paths. Their last letters
+// are the names of the rights.
+func (d *door) permitPaths(prefixes ...string) {
+	d.t.Helper()
+	all := evict.Rule{Pattern: "*", Keep: true}
+	for _, p := range prefixes {
+		all.Rights = append(all.Rights, evict.Right{Name: p[len(p)-1:]})
+	}
+	d.judge([]evict.Rule{all})
+	d.set(extensionType, d.l7(), layer7(d.l7(), paths(prefixes...)))
+}
+
+// judge sends the rules for what is open.
+func (d *door) judge(rules []evict.Rule) {
+	d.t.Helper()
+	text, err := evict.Text(rules)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.set(extensionType, d.rules(), extension(d.rules(), networkWasm, plugin(d.name, d.rules(), text)))
 }
 
 func (d *door) addr() string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(d.port)) }
