@@ -119,14 +119,14 @@ func fill(t *testing.T, v reflect.Value) {
 func TestWarningsSayWhere(t *testing.T) {
 	e := &chain.ServiceDefaults{
 		Header: chain.Header{Name: "web", Origin: "web.hcl:3"},
-		Expose: chain.Expose{Checks: true, Paths: []chain.ExposePath{{Path: "/"}}},
+		TransparentProxy: &chain.TransparentProxy{OutboundListenerPort: 15001}, Mode: "transparent",
 		UpstreamConfig: &chain.UpstreamConfiguration{Overrides: []*chain.UpstreamConfig{
 			nil, {Name: "api", Peer: "p"},
 		}},
 	}
 	got := Check(e)
-	if len(got) != 2 || got[0].String() != "web.hcl:3: service-defaults/web: Expose: has no effect here: sidecars are not configured by it yet (CAT1601)" ||
-		got[1].Field != "UpstreamConfig.Overrides[1].Peer" || got[1].Severity != chain.SeverityWarning {
+	if len(got) != 3 || got[0].String() != "web.hcl:3: service-defaults/web: Mode: has no effect here: sidecars are not configured by it yet (CAT1601)" ||
+		got[2].Field != "UpstreamConfig.Overrides[1].Peer" || got[2].Severity != chain.SeverityWarning {
 		t.Errorf("%v", got)
 	}
 	if got := Check(&chain.ServiceResolver{Failover: map[string]chain.Failover{"b": {}, "a": {}}}); got != nil {
