@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -258,30 +259,71 @@ func sidecar(id string, upstreams ...facts.Upstream) *facts.Instance {
 	return in
 }
 
-func TestARegisteredProxyGetsMeshTargetsOnlyWithTheFlag(t *testing.T) {
-	for _, flag := range []bool{false, true} {
-		f := loaded(t, snapshot.Config{PlaintextMesh: flag}, "api", "web")
-		f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
-		f.instances(facts.Proxies("dc1", "web"), confirmed,
-			sidecar("web-sidecar-proxy", facts.Upstream{DestinationName: "api", LocalBindPort: 9191}))
-		plan := f.put(snapshot.Client{ID: "web-sidecar-proxy", Service: "web"}).Plans["web-sidecar-proxy"]
-		if plan.Kind != snapshot.Mesh || (plan.Hold == "") != flag || (len(plan.Resources()) > 0) != flag {
-			t.Errorf("flag %v: kind %s, hold %q, resources %q", flag, plan.Kind, plan.Hold, names(plan))
-		}
-		for _, r := range plan.Resources() {
-			if k, ok := r.Key.(snapshot.EndpointSetKey); ok && k.Topic.Kind != facts.TopicConnect {
+// meshed is a fleet of which the sidecars of web can be given their identity.
+func meshed(t *testing.T, services ...string) *fleet {
+	f := loaded(t, snapshot.Config{}, services...)
+	f.store.Commit(func(tx *facts.Tx) {
+		tx.Roots(facts.Roots{TrustDomain: "catenary.local", List: []facts.Root{{ID: "r", Cert: "CERT", Active: true}}})
+		tx.Leaf(facts.LeafOf("web"), facts.Leaf{Service: "web", Serial: "1"})
+		tx.DefaultIntention(true)
+	})
+	return f
+}
+
+// proved is a sidecar of web that has proved to be one.
+func proved(id string) snapshot.Client { return snapshot.Client{ID: id, Service: "web", Proved: true} }
+
+func TestASidecarDialsTheMeshWithItsIdentityAndNotInPlaintext(t *testing.T) {
+	f := meshed(t, "api", "db", "web")
+	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
+	f.instances(facts.Connect("dc1", "db"), confirmed, instance("db", "db-v1", 21002, facts.StatusPassing))
+	f.entries(chain.KindServiceResolver, &chain.ServiceResolver{
+		Header: chain.Header{Name: "api"}, Failover: map[string]chain.Failover{"*": {Service: "db"}},
+	})
+	f.instances(facts.Proxies("dc1", "web"), confirmed,
+		sidecar("p", facts.Upstream{DestinationName: "api", LocalBindPort: 9191}))
+	plan := f.put(proved("p")).Plans["p"]
+	dialled := map[string]string{}
+	for _, r := range plan.Resources() {
+		switch k := r.Key.(type) {
+		case snapshot.EndpointSetKey:
+			if k.Topic.Kind != facts.TopicConnect {
 				t.Errorf("a mesh client dials %s", k.Topic)
 			}
+		case snapshot.ClusterKey:
+			tls, ok := k.Transport.(snapshot.MutualTLS)
+			if !ok {
+				t.Errorf("%s is dialled by %#v", k.Name, k.Transport)
+			}
+			dialled[tls.SNI] = tls.Peer
+		}
+	}
+	const who = "spiffe://catenary.local/ns/default/dc/dc1/svc/"
+	want := map[string]string{"api.default.dc1.internal.catenary.local": who + "api", "db.default.dc1.internal.catenary.local": who + "db"}
+	if plan.Kind != snapshot.Mesh || !maps.Equal(dialled, want) {
+		t.Errorf("a %s client, hold %q, dials %v, want %v", plan.Kind, plan.Hold, dialled, want)
+	}
+}
+
+func TestASidecarWaitsForWhatTheMeshSaysOfTLS(t *testing.T) {
+	f := meshed(t, "api", "web")
+	f.store.Commit(func(tx *facts.Tx) { tx.Forget(facts.Entries(chain.KindMesh)) })
+	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
+	f.instances(facts.Proxies("dc1", "web"), confirmed, sidecar("p", facts.Upstream{DestinationName: "api", LocalBindPort: 9191}))
+	plan := f.put(proved("p")).Plans["p"]
+	for _, part := range plan.Parts {
+		if part.Name == "api" && (part.Pending == "" || len(part.Resources) > 0) {
+			t.Errorf("api does not wait for the mesh entry: %+v", part)
 		}
 	}
 }
 
 func TestAConnectedProxyKeepsWhatItHasWhenItsRegistrationIsGone(t *testing.T) {
-	f := loaded(t, snapshot.Config{PlaintextMesh: true}, "api", "web")
+	f := meshed(t, "api", "web")
 	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
 	topic := facts.Proxies("dc1", "web")
 	f.instances(topic, confirmed, sidecar("p", facts.Upstream{DestinationName: "api", LocalBindPort: 9191}))
-	f.put(snapshot.Client{ID: "p", Service: "web"})
+	f.put(proved("p"))
 	f.update()
 	before, needs := names(f.cache.Plan("p")), len(f.cache.Plan("p").Needs)
 	f.instances(topic, confirmed)
@@ -293,7 +335,7 @@ func TestAConnectedProxyKeepsWhatItHasWhenItsRegistrationIsGone(t *testing.T) {
 	if len(plan.Needs) != needs {
 		t.Errorf("needs %v: what is kept must be followed", plan.Needs)
 	}
-	f.put(snapshot.Client{ID: "new", Service: "web"})
+	f.put(proved("new"))
 	if p := f.cache.Plan("new"); p.Unregistered == "" || len(p.Resources()) != 0 || p.Complete() {
 		t.Errorf("a new client without registration: %+v", p)
 	}
@@ -339,14 +381,14 @@ func TestDroppedClientsLeaveNothing(t *testing.T) {
 }
 
 func TestAnUpstreamThatIsNotSupportedIsNamedAndHoldsNothingUp(t *testing.T) {
-	f := loaded(t, snapshot.Config{PlaintextMesh: true}, "api", "web")
+	f := meshed(t, "api", "web")
 	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
 	f.instances(facts.Proxies("dc1", "web"), confirmed, sidecar("p",
 		facts.Upstream{DestinationName: "far", DestinationPeer: "other", LocalBindPort: 9190},
 		facts.Upstream{DestinationName: "api", LocalBindPort: 9191},
 		facts.Upstream{DestinationName: "*", CentrallyConfigured: true}))
-	plan := f.put(snapshot.Client{ID: "p", Service: "web"}).Plans["p"]
-	if !plan.Complete() || len(plan.Parts) != 2 || len(plan.Parts[0].Missing) != 1 || len(plan.Parts[1].Resources) == 0 {
+	plan := f.put(proved("p")).Plans["p"]
+	if !plan.Complete() || len(plan.Parts) != 4 || len(plan.Parts[2].Missing) != 1 || len(plan.Parts[3].Resources) == 0 {
 		t.Errorf("%+v", plan)
 	}
 }

@@ -16,8 +16,8 @@ type Config struct {
 	Datacenter string
 	// TrustDomain ends every SNI and cluster name.
 	TrustDomain string
-	// PlaintextMesh lets registered sidecars have plaintext clusters to mesh targets, for measuring.
-	PlaintextMesh bool
+	// Dry plans as if there were every certificate, to show what would be served. Who serves has it unset.
+	Dry bool
 }
 
 // Ref is one resource of a client: a product under a name.

@@ -31,9 +31,6 @@ func (s *selector) parts(c Client) []PartKey {
 	if in == nil {
 		return nil
 	}
-	if s.cfg.PlaintextMesh {
-		return s.upstreams(c, fromProxy(in.Service.Proxy), in.Service.Proxy)
-	}
 	if !s.identified(c, in.Service.Proxy.DestinationServiceName) {
 		return nil
 	}
@@ -48,7 +45,7 @@ func (s *selector) upstreams(c Client, list []Upstream, p *facts.Proxy) []PartKe
 	central := centralOf(s.r, s.kind, c.Service)
 	fetch := central.fetchTimeout(p)
 	for _, u := range list {
-		key := UpstreamKey{Kind: s.kind, Secure: s.kind == Mesh && !s.cfg.PlaintextMesh, Reader: c.Reader, Upstream: u, FetchTimeout: fetch}
+		key := UpstreamKey{Kind: s.kind, Reader: c.Reader, Upstream: u, FetchTimeout: fetch}
 		if u.unsupported == "" {
 			key.Upstream.Config = central.upstream(u, p.MeshGateway.Mode)
 			bind := u.bind().String()

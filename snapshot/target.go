@@ -116,9 +116,9 @@ func (t *targets) gateways(target *chain.Target) facts.Topic {
 	return facts.Topic{}
 }
 
-// transport is how a target is dialled.
+// transport is how a target is dialled: by a mesh client with its identity, and never in plaintext.
 func (t *targets) transport(target *chain.Target) Transport {
-	if !t.upstream.Secure {
+	if t.upstream.Kind != Mesh {
 		return Plaintext{}
 	}
 	return MutualTLS{SNI: target.SNI, Peer: SpiffeID(t.cfg.TrustDomain, target), Parameters: t.tls}

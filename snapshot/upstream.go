@@ -11,8 +11,6 @@ import (
 // UpstreamKey is the part of a plan that an upstream makes up.
 type UpstreamKey struct {
 	Kind Kind
-	// Secure clients dial mesh targets with their identity: without it they would get plaintext.
-	Secure bool
 	// Reader is whose rights count.
 	Reader string
 	// Upstream is what the client wants, with what central configuration says of it.
@@ -50,7 +48,7 @@ func (k UpstreamKey) plan(p *planner) *Part {
 		key.Datacenter = p.cfg.Datacenter
 	}
 	mesh := p.mesh(k, out)
-	if k.Secure && key.Overrides.Protocol == "" {
+	if k.Kind == Mesh && key.Overrides.Protocol == "" {
 		key.Overrides.Protocol = relabelled(p.r, u.Service)
 	}
 	state := p.chains(key)
@@ -77,7 +75,7 @@ func (k UpstreamKey) plan(p *planner) *Part {
 // mesh returns the mesh entry for a client that it concerns, or one that says nothing. While it is not known
 // the upstream waits: what it says of TLS must not be served late.
 func (p *planner) mesh(k UpstreamKey, out *Part) *chain.Mesh {
-	if !k.Secure {
+	if k.Kind != Mesh {
 		return &chain.Mesh{}
 	}
 	entry := p.r.Entry(chain.KindMesh, chain.MeshName)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/testenv"
-	"github.com/catenary-mesh/catenary/xds"
 )
 
 // sidecars registers the sidecars of web, by ID, with their upstreams.
@@ -31,7 +30,7 @@ func (c *control) sidecars(upstreams map[string][]string) {
 // one changes.
 func TestASidecarThatLosesAnUpstreamIsNotTroubledByItAgain(t *testing.T) {
 	forms(t, func(t *testing.T, sotw bool) {
-		c := startControl(t, func(cfg *xds.Config) { cfg.PlaintextMesh = true })
+		c := startMesh(t).control
 		c.load("s0", "s1", "web")
 		c.closed()
 		number := func(service string, n uint32) {

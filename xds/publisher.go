@@ -51,7 +51,7 @@ func newPublisher(cfg Config) *publisher {
 		settling: newSettling(),
 		turn:     make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 		cache: snapshot.NewCache(snapshot.Config{
-			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain, PlaintextMesh: cfg.PlaintextMesh,
+			Datacenter: cfg.Datacenter, TrustDomain: cfg.TrustDomain,
 		}),
 		clients:  map[string]*member{},
 		listings: map[*snapshot.Selection]*listing{},

@@ -46,8 +46,6 @@ type Config struct {
 	Datacenter string
 	// TrustDomain is the whole domain, such as "<uuid>.consul".
 	TrustDomain string
-	// PlaintextMesh serves registered sidecars without identity, for measuring.
-	PlaintextMesh bool
 	// Guard decides which clients are served; nil admits everyone.
 	Guard Guard
 	// Secrets has the keys of certificates; nil has none, and then no mesh sidecar is served.

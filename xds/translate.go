@@ -18,8 +18,9 @@ type Translation struct {
 }
 
 // Translate says what a client would be served, without a server and without waiting: what is
-// pending is in the plan with its reason.
+// pending is in the plan with its reason. A sidecar is shown as if it had its certificate.
 func Translate(cfg snapshot.Config, view facts.View, client snapshot.Client) (Translation, error) {
+	cfg.Dry = true
 	delta := snapshot.NewCache(cfg).Put(client.ID, client, view)
 	out := Translation{Plan: delta.Plans[client.ID], Resources: map[string][]proto.Message{}}
 	for _, ref := range out.Plan.Resources() {

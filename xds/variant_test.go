@@ -73,8 +73,9 @@ func TestTwoProxiesOfOneUpstreamHoldTheirOwnLimits(t *testing.T) {
 
 func TestAPlainAndARegisteredProxyOfOneTargetReachTheirOwnEndpoints(t *testing.T) {
 	forms(t, func(t *testing.T, sotw bool) {
-		c := startControl(t, func(cfg *xds.Config) { cfg.PlaintextMesh = true })
-		direct, sidecar := testenv.StartBackend(t, "direct"), testenv.StartBackend(t, "sidecar")
+		m := startMesh(t)
+		c := m.control
+		direct, sidecar := testenv.StartBackend(t, "direct"), m.meshBackend("api", "sidecar")
 		c.load("api", "web")
 		c.entries(chain.KindServiceDefaults, httpDefaults("api"))
 		c.instances("api", at("api", direct, "direct", facts.StatusPassing))
@@ -82,7 +83,7 @@ func TestAPlainAndARegisteredProxyOfOneTargetReachTheirOwnEndpoints(t *testing.T
 		c.store.Commit(func(tx *facts.Tx) {
 			tx.Instances(facts.Connect("dc1", "api"),
 				[]*facts.Instance{at("api-sidecar-proxy", sidecar, "sidecar", facts.StatusPassing)}, confirmed)
-			registration := at("web-sidecar-proxy", sidecar, "x", facts.StatusPassing)
+			registration := at("web-sidecar-proxy", &testenv.Backend{Port: testenv.FreePort(t)}, "x", facts.StatusPassing)
 			registration.Service.ID = "web-sidecar-proxy"
 			registration.Service.Proxy = &facts.Proxy{
 				DestinationServiceName: "web",
@@ -122,7 +123,7 @@ func (c *control) registered(service, id string, sotw bool) *testenv.Envoy {
 
 func TestAnUnregisteredProxyIsListedAndStartsEmpty(t *testing.T) {
 	forms(t, func(t *testing.T, sotw bool) {
-		c := startControl(t, func(cfg *xds.Config) { cfg.PlaintextMesh = true })
+		c := startMesh(t).control
 		c.load()
 		c.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Proxies("dc1", "web"), nil, confirmed) })
 		c.registered("web", "web-sidecar-proxy", sotw).WaitReady()
@@ -134,8 +135,8 @@ func TestAnUnregisteredProxyIsListedAndStartsEmpty(t *testing.T) {
 
 func TestAProxyWhoseRegistrationIsStillLoadingWaits(t *testing.T) {
 	forms(t, func(t *testing.T, sotw bool) {
-		c := startControl(t, func(cfg *xds.Config) { cfg.PlaintextMesh = true })
-		v1 := testenv.StartBackend(t, "v1")
+		m := startMesh(t)
+		c, v1 := m.control, m.meshBackend("api", "v1")
 		e := c.registered("web", "web-sidecar-proxy", sotw)
 		p := c.proxy("web-sidecar-proxy", xds.StatePending)
 		if n := responses(c); len(n) > 0 && n["cluster"] > 0 {
@@ -146,10 +147,11 @@ func TestAProxyWhoseRegistrationIsStillLoadingWaits(t *testing.T) {
 		up := upstream(t, "api")
 		c.store.Commit(func(tx *facts.Tx) {
 			tx.Instances(facts.Connect("dc1", "api"), []*facts.Instance{at("api", v1, "v1", facts.StatusPassing)}, confirmed)
-			registration := at("web-sidecar-proxy", v1, "x", facts.StatusPassing)
+			registration := at("web-sidecar-proxy", &testenv.Backend{Port: testenv.FreePort(t)}, "x", facts.StatusPassing)
 			registration.Service.ID = "web-sidecar-proxy"
 			registration.Service.Proxy = &facts.Proxy{
-				Upstreams: []facts.Upstream{{DestinationName: "api", LocalBindPort: up.BindPort}},
+				DestinationServiceName: "web",
+				Upstreams:              []facts.Upstream{{DestinationName: "api", LocalBindPort: up.BindPort}},
 			}
 			tx.Instances(facts.Proxies("dc1", "web"), []*facts.Instance{registration}, confirmed)
 		})

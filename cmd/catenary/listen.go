@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// listen opens both listeners, and warns of one that others can reach, and of plaintext.
+// listen opens both listeners, and warns of one that others can reach.
 func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string, encrypted bool) (err error) {
 	var config net.ListenConfig
 	if p.grpc, err = config.Listen(ctx, "tcp", grpcAddr); err != nil {
@@ -23,10 +23,6 @@ func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string, encrypte
 	if !isLoopback(p.http.Addr()) {
 		p.log.Warn("the HTTP side tells everyone who reaches this address what the fleet looks like",
 			"admin", p.http.Addr().String())
-	}
-	if p.plaintextMesh {
-		p.log.Warn("registered sidecars are served in plaintext and without identity: for measuring only",
-			"flag", "--experimental-plaintext-mesh")
 	}
 	return nil
 }

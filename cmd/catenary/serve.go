@@ -25,7 +25,6 @@ func newServe() *cobra.Command {
 	var auth authFlags
 	var identity identityFlags
 	var adminAddr, level, format string
-	var plaintextMesh bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the control plane",
@@ -41,7 +40,7 @@ that proxies go elsewhere, and then itself.`,
 			if err != nil {
 				return err
 			}
-			p := &plane{log: log, counts: metrics.New(version), plaintextMesh: plaintextMesh}
+			p := &plane{log: log, counts: metrics.New(version)}
 			if p.source, err = from.open(log, p.counts); err != nil {
 				return err
 			}
@@ -67,8 +66,6 @@ that proxies go elsewhere, and then itself.`,
 	auth.register(flags)
 	identity.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
-	flags.BoolVar(&plaintextMesh, "experimental-plaintext-mesh", false,
-		"serve registered sidecars, in plaintext and without identity; for measuring only")
 	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	return cmd
@@ -77,14 +74,13 @@ that proxies go elsewhere, and then itself.`,
 // plane is a control plane: what flows is facts, from the source into the store, and from there by the
 // xDS server to the proxies; the HTTP side looks on.
 type plane struct {
-	log           hclog.Logger
-	counts        *metrics.Metrics
-	source        source
-	auth          *auth
-	certificates  *certificates
-	plaintextMesh bool
-	server        *grpcserver.Server
-	grpc, http    net.Listener
+	log          hclog.Logger
+	counts       *metrics.Metrics
+	source       source
+	auth         *auth
+	certificates *certificates
+	server       *grpcserver.Server
+	grpc, http   net.Listener
 
 	// xds is nil until the source has said where it is.
 	xds atomic.Pointer[placed]
@@ -136,7 +132,7 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 		return errors.Join(ignoreEnd(ctx, err), p.grpc.Close())
 	}
 	server := xds.NewServer(xds.Config{
-		Store: store, Logger: p.log, Metrics: p.counts, PlaintextMesh: p.plaintextMesh,
+		Store: store, Logger: p.log, Metrics: p.counts,
 		Datacenter: place.datacenter, TrustDomain: place.trustDomain, Guard: p.auth.guard(place, p.log), Secrets: p.certificates,
 	})
 	server.Register(p.server)

@@ -29,7 +29,9 @@ func newTranslate() *cobra.Command {
 
 PROXY is the ID of a registered sidecar, or with --upstream the name of a proxy that brings its
 upstreams in its bootstrap, as catenary bootstrap envoy writes it. What it would not get, and why, goes
-to stderr, and the exit code is then 1.`,
+to stderr, and the exit code is then 1.
+
+A registered sidecar is shown as if it had its certificate; certificates and keys are never printed.`,
 		Example: "  catenary translate web --upstream api:9191 --from examples/shop",
 		Args:    exactly("PROXY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +51,6 @@ to stderr, and the exit code is then 1.`,
 	flags := cmd.Flags()
 	flags.StringVar(&t.service, "service", "", "the `service` the proxy speaks for (default for a registered sidecar: found by its ID; with --upstream: PROXY)")
 	flags.StringArrayVar(&t.upstreamTexts, "upstream", nil, "what the proxy reaches: `"+bootstrap.UpstreamForm+"`; may be repeated")
-	flags.BoolVar(&t.plaintextMesh, "experimental-plaintext-mesh", false, "what a server with this flag would serve a registered sidecar")
 	return cmd
 }
 
@@ -58,7 +59,6 @@ type translation struct {
 	proxy, service string
 	upstreamTexts  []string
 	upstreams      []snapshot.Upstream
-	plaintextMesh  bool
 }
 
 func (t *translation) parse() error {
@@ -102,13 +102,13 @@ func unmet(r reading, plan *snapshot.Plan) string {
 
 func (t *translation) translate(r reading, client snapshot.Client) (xds.Translation, error) {
 	return xds.Translate(snapshot.Config{
-		Datacenter: r.datacenter, TrustDomain: r.trustDomain, PlaintextMesh: t.plaintextMesh,
+		Datacenter: r.datacenter, TrustDomain: r.trustDomain,
 	}, r.View, client)
 }
 
 // client is the client that the proxy would be, and the registrations to look for it in.
 func (t *translation) client(r reading) (snapshot.Client, []facts.Topic) {
-	c := snapshot.Client{ID: t.proxy, Service: t.service, Upstreams: t.upstreams}
+	c := snapshot.Client{ID: t.proxy, Service: t.service, Upstreams: t.upstreams, Wasm: true}
 	if len(t.upstreams) > 0 {
 		c.Declared = true
 		c.Service = cmp.Or(t.service, t.proxy)

@@ -164,9 +164,6 @@ func admits(c *clusterv3.Cluster) error {
 
 func (s *simulator) instance(e *endpointv3.LbEndpoint) string {
 	at := socket(e.GetEndpoint().GetAddress())
-	if pipe := e.GetEndpoint().GetAddress().GetPipe(); pipe != nil {
-		at = pipe.GetPath()
-	}
 	if name, ok := s.names[at]; ok {
 		return name
 	}

@@ -33,9 +33,9 @@ func outcome(t *testing.T, ar *txtar.Archive) []txtar.File {
 	t.Helper()
 	w := readWorld(t, ar)
 	view := w.store().View()
-	cache := snapshot.NewCache(w.config())
+	cache := snapshot.NewCache(config())
 	cache.Put(w.client.ID, w.client, view)
-	translation, err := xds.Translate(w.config(), view, w.client)
+	translation, err := xds.Translate(config(), view, w.client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func indent(t *testing.T, data []byte) []byte {
 // encoded is what a client would be sent, as bytes.
 func encoded(t *testing.T, w world) []string {
 	t.Helper()
-	delta := snapshot.NewCache(w.config()).Put(w.client.ID, w.client, w.store().View())
+	delta := snapshot.NewCache(config()).Put(w.client.ID, w.client, w.store().View())
 	plan := delta.Plans[w.client.ID]
 	list := []string{string(describePlan(plan))}
 	for _, ref := range plan.Resources() {
@@ -166,10 +166,8 @@ func describePlan(p *snapshot.Plan) []byte {
 		for _, m := range u.Missing {
 			note(1, "missing", m)
 		}
-		if u.Name == snapshot.PublicListener {
-			for _, n := range u.Notes {
-				note(1, "note", n)
-			}
+		for _, n := range u.Notes {
+			note(1, "note", n)
 		}
 		for j := range u.Problems {
 			note(1, u.Problems[j].Severity, describeProblem(&u.Problems[j]))

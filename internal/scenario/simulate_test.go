@@ -91,6 +91,9 @@ func only(m proto.Message, fields ...string) error {
 }
 
 func socket(a *corev3.Address) string {
+	if pipe := a.GetPipe(); pipe != nil {
+		return pipe.GetPath()
+	}
 	s := a.GetSocketAddress()
 	return net.JoinHostPort(s.GetAddress(), strconv.FormatUint(uint64(s.GetPortValue()), 10))
 }

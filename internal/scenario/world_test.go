@@ -1,11 +1,11 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
 	"path"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,14 +19,7 @@ import (
 )
 
 func config() snapshot.Config {
-	return snapshot.Config{Datacenter: "dc1", TrustDomain: "catenary.local", PlaintextMesh: true}
-}
-
-// config is that of a scenario: only of one with a mesh is there an identity to be had.
-func (w world) config() snapshot.Config {
-	c := config()
-	c.PlaintextMesh = w.intentions == ""
-	return c
+	return snapshot.Config{Datacenter: "dc1", TrustDomain: "catenary.local"}
 }
 
 // world is what a scenario starts from.
@@ -35,8 +28,7 @@ type world struct {
 	instances []*facts.Instance
 	client    snapshot.Client
 	calls     []string
-	// intentions says what holds by default between the services of a mesh: allow or deny; empty where
-	// there is no mesh.
+	// intentions says what holds by default between the services of a mesh: allow or deny.
 	intentions string
 }
 
@@ -46,7 +38,9 @@ func readWorld(t *testing.T, ar *txtar.Archive) world {
 	for _, f := range ar.Files {
 		switch {
 		case path.Dir(f.Name) == "entries", f.Name == "services.hcl":
-			w.read(t, f)
+			w.read(t, f, config().Datacenter)
+		case path.Dir(f.Name) == "services":
+			w.read(t, f, strings.TrimSuffix(path.Base(f.Name), ".hcl"))
 		case f.Name == "client.json":
 			w.client, w.intentions = readClient(t, f.Data)
 		case f.Name == "calls":
@@ -60,15 +54,15 @@ func readWorld(t *testing.T, ar *txtar.Archive) world {
 	return w
 }
 
-// read adds what a file in Consul's own format holds.
-func (w *world) read(t *testing.T, f txtar.File) {
+// read adds what a file in Consul's own format holds, of services those of a datacenter.
+func (w *world) read(t *testing.T, f txtar.File, datacenter string) {
 	t.Helper()
 	file := entry.Decode(f.Name, f.Data)
 	for _, p := range file.Problems {
 		t.Errorf("%s: %s: %s", p.Origin, p.Entry, p.Message)
 	}
 	for _, in := range file.Instances {
-		in.Node.Datacenter = config().Datacenter
+		in.Node.Datacenter = datacenter
 	}
 	w.entries = append(w.entries, file.Entries...)
 	w.instances = append(w.instances, file.Instances...)
@@ -81,7 +75,7 @@ func readClient(t *testing.T, data []byte) (c snapshot.Client, intentions string
 		t.Fatalf("client.json: %v", err)
 	}
 	if known.ID != "" {
-		return snapshot.Client{ID: known.ID, Service: known.Service, Proved: known.Intentions != ""}, known.Intentions
+		return snapshot.Client{ID: known.ID, Service: known.Service, Proved: true}, cmp.Or(known.Intentions, "allow")
 	}
 	m, err := bootstrap.ParseMetadata(data)
 	if err != nil {
@@ -103,9 +97,9 @@ func (w world) store() *facts.Store {
 		byKind[e.Kind()] = append(byKind[e.Kind()], e)
 	}
 	topics := map[facts.Topic][]*facts.Instance{}
-	var names []string
+	names := map[string][]string{config().Datacenter: nil}
 	for _, in := range w.instances {
-		names = append(names, in.Service.Service)
+		names[in.Node.Datacenter] = append(names[in.Node.Datacenter], in.Service.Service)
 		for _, topic := range topicsOf(in) {
 			topics[topic] = append(topics[topic], in)
 		}
@@ -116,7 +110,9 @@ func (w world) store() *facts.Store {
 		for _, kind := range chain.AllKinds() {
 			tx.Entries(kind, byKind[kind], confirmed)
 		}
-		tx.Services(config().Datacenter, names, confirmed)
+		for datacenter, list := range names {
+			tx.Services(datacenter, list, confirmed)
+		}
 		for topic, list := range topics {
 			tx.Instances(topic, list, confirmed)
 		}
@@ -141,30 +137,33 @@ func topicsOf(in *facts.Instance) []facts.Topic {
 	if in.Service.Connect.Native {
 		topics = append(topics, facts.Connect(dc, in.Service.Service))
 	}
+	if in.Service.Kind == "mesh-gateway" {
+		topics = append(topics, facts.Gateways(dc))
+	}
 	return topics
 }
 
 // doors says where the client's own service finds each upstream: SERVICE or SERVICE@DATACENTER.
 func (w world) doors() map[string]string {
 	doors := map[string]string{}
-	add := func(service, dc, address string, port int) {
+	add := func(service, dc string, b snapshot.Bind) {
 		if dc != "" {
 			service += "@" + dc
 		}
-		if address == "" {
-			address = "127.0.0.1"
-		}
-		doors[service] = net.JoinHostPort(address, strconv.Itoa(port))
+		b.Address = cmp.Or(b.Address, "127.0.0.1")
+		doors[service] = b.String()
 	}
 	for _, u := range w.client.Upstreams {
-		add(u.Service, u.Datacenter, u.BindAddress, u.BindPort)
+		add(u.Service, u.Datacenter, snapshot.Bind{Address: u.BindAddress, Port: u.BindPort})
 	}
 	for _, in := range w.instances {
 		if in.Service.Proxy == nil || in.Service.ID != w.client.ID {
 			continue
 		}
 		for _, u := range in.Service.Proxy.Upstreams {
-			add(u.DestinationName, u.Datacenter, u.LocalBindAddress, u.LocalBindPort)
+			add(u.DestinationName, u.Datacenter, snapshot.Bind{
+				Address: u.LocalBindAddress, Port: u.LocalBindPort, SocketPath: u.LocalBindSocketPath,
+			})
 		}
 	}
 	return doors
@@ -179,6 +178,9 @@ func (w world) names() map[string]string {
 			address = in.Node.Address
 		}
 		names[net.JoinHostPort(address, fmt.Sprint(in.Service.Port))] = in.Service.ID
+		if wan, ok := in.Service.TaggedAddresses["wan"]; ok {
+			names[net.JoinHostPort(wan.Address, fmt.Sprint(wan.Port))] = in.Service.ID
+		}
 	}
 	return names
 }

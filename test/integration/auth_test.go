@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"github.com/hashicorp/consul/api"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -219,17 +216,19 @@ func TestWithoutACLsEveryClientIsAdmitted(t *testing.T) {
 	}
 }
 
+// writeServices are the rights of a catenary that has certificates signed.
+const writeServices = `service_prefix "" { policy = "write" } node_prefix "" { policy = "read" } agent_prefix "" { policy = "read" }`
+
 func TestAnEnvoyIsServedByItsToken(t *testing.T) {
 	consul := testenv.StartConsul(t, testenv.WithACL())
-	f := startGuarded(t, false, consul.NewToken(readAll), consul, "--experimental-plaintext-mesh")
+	// To have certificates signed takes the right to write services.
+	f := startGuarded(t, false, consul.NewToken(writeServices), consul)
 	testenv.Eventually(t, patience, f.catenary.Ready)
 	f.http("api")
+	f.http("web")
+	f.consul.WriteEntry("Kind = \"service-intentions\"\nName = \"*\"\nSources { Name = \"*\" Action = \"allow\" }")
 	plain, mesh := testenv.StartBackend(t, "plain"), testenv.StartBackend(t, "mesh")
-	f.register("api", plain)
-	f.consul.RegisterService(testenv.Service{
-		Name: "api-sidecar-proxy", Port: mesh.Port, Kind: api.ServiceKindConnectProxy,
-		Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "api"},
-	})
+	f.withSidecar("api", plain.Port, mesh)
 	token := f.consul.NewToken(webRights)
 
 	direct, up := port(t, "api")
@@ -239,16 +238,13 @@ func TestAnEnvoyIsServedByItsToken(t *testing.T) {
 
 	// As Consul's own command line starts a registered sidecar.
 	bind := testenv.FreePort(t)
-	registration := filepath.Join(t.TempDir(), "web.hcl")
-	text := fmt.Sprintf(sidecar, 80, testenv.FreePort(t), bind)
-	if err := os.WriteFile(registration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	f.withSidecar("web", testenv.FreePort(t), plain, fmt.Sprintf(`{ destination_name = "api", local_bind_port = %d }`, bind))
+	for _, service := range []string{"api", "web"} {
+		own := f.consul.NewToken(fmt.Sprintf(`
+service %q { policy = "write" } service "%[1]s-sidecar-proxy" { policy = "write" }
+service_prefix "" { policy = "read" } node_prefix "" { policy = "read" } agent_prefix "" { policy = "read" }`, service))
+		f.sidecar(service, "-token", own)
 	}
-	f.consul.CLI("", "services", "register", registration)
-	own := f.consul.NewToken(webRights + readAll + `agent_prefix "" { policy = "read" }`)
-	boot := f.consul.CLI("", "connect", "envoy", "-sidecar-for", "web", "-bootstrap", "-token", own,
-		"-ignore-envoy-compatibility", "-admin-bind", "127.0.0.1:0", "-grpc-addr", f.catenary.GRPCAddr)
-	testenv.StartEnvoy(t, []byte(boot)).WaitReady()
 	answers(t, bind, "mesh")
 	if code, _, err := testenv.Get(fmt.Sprintf("http://127.0.0.1:%d/", direct), nil); err != nil || code != http.StatusOK {
 		t.Errorf("%d, %v", code, err)

@@ -69,46 +69,56 @@ func TestTheExampleForConsulDoesWhatItSays(t *testing.T) {
 	})
 }
 
-// sidecar is the registration of web with a sidecar that has api as its upstream.
-const sidecar = `
+// withSidecar registers a service whose sidecar forwards to a backend and has upstreams, each a part of HCL,
+// and returns the file. Consul's own checks of a sidecar come every 10 s only, and so have their place taken.
+func (f *fleet) withSidecar(service string, port int, behind *testenv.Backend, upstreams ...string) string {
+	f.t.Helper()
+	text := fmt.Sprintf(`
 services {
-  name = "web"
+  name = %q
+  address = "127.0.0.1"
   port = %d
   connect { sidecar_service {
+    address = "127.0.0.1"
     port = %d
-    proxy { upstreams = [{ destination_name = "api", local_bind_port = %d }] }
+    checks = [{ name = "alias", alias_service = %[1]q }]
+    proxy {
+      local_service_port = %[4]d
+      upstreams = [%[5]s]
+    }
   } }
 }
-`
-
-func TestAnEnvoyFromConsulsOwnBootstrap(t *testing.T) {
-	f := startFleet(t, false, "--experimental-plaintext-mesh")
-	if !strings.Contains(f.catenary.Log(), "in plaintext and without identity") {
-		t.Errorf("nothing warns of plaintext:\n%s", f.catenary.Log())
+`, service, port, testenv.FreePort(f.t), behind.Port, strings.Join(upstreams, ", "))
+	file := filepath.Join(f.t.TempDir(), service+".hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
 	}
+	f.consul.CLI("", "services", "register", file)
+	return file
+}
+
+// sidecar starts the Envoy of the sidecar of a service, by the bootstrap of Consul's own command line.
+func (f *fleet) sidecar(service string, flags ...string) {
+	f.t.Helper()
+	boot := f.consul.CLI("", append([]string{
+		"connect", "envoy", "-sidecar-for", service, "-bootstrap",
+		"-ignore-envoy-compatibility", "-admin-bind", "127.0.0.1:0", "-grpc-addr", f.catenary.GRPCAddr,
+	}, flags...)...)
+	testenv.StartEnvoy(f.t, []byte(boot)).WaitReady()
+}
+
+func TestEnvoysFromConsulsOwnBootstrap(t *testing.T) {
+	f := startFleet(t, false)
 	direct, behind := testenv.StartBackend(t, "direct"), testenv.StartBackend(t, "sidecar")
 	f.http("api")
-	f.register("api", direct)
-	registration := filepath.Join(t.TempDir(), "web.hcl")
+	f.http("web")
 	mesh, plain := testenv.FreePort(t), testenv.FreePort(t)
-	text := fmt.Sprintf(sidecar, direct.Port, testenv.FreePort(t), mesh)
-	// What listens for api in the mesh is a backend of its own: the plain proxy must not reach it.
-	text += fmt.Sprintf(`
-services {
-  name = "api-sidecar-proxy"
-  kind = "connect-proxy"
-  port = %d
-  address = "127.0.0.1"
-  proxy { destination_service_name = "api" }
-}
-`, behind.Port)
-	if err := os.WriteFile(registration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f.consul.CLI("", "services", "register", registration)
-	boot := f.consul.CLI("", "connect", "envoy", "-sidecar-for", "web", "-bootstrap",
-		"-ignore-envoy-compatibility", "-admin-bind", "127.0.0.1:0", "-grpc-addr", f.catenary.GRPCAddr)
-	testenv.StartEnvoy(t, []byte(boot)).WaitReady()
+	// What is behind the sidecar of api is another backend: the plain proxy must not reach it.
+	f.withSidecar("api", direct.Port, behind)
+	registration := f.withSidecar("web", testenv.FreePort(t), direct,
+		fmt.Sprintf(`{ destination_name = "api", local_bind_port = %d }`, mesh))
+	f.sidecar("api")
+	f.sidecar("web")
 	f.envoy("web", fmt.Sprintf("api:%d", plain)).WaitReady()
 
 	answers(t, mesh, "sidecar")

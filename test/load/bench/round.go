@@ -80,7 +80,7 @@ func (c config) measure(ctx context.Context, dir string, s scenario, server serv
 	args := []string{"-process", fmt.Sprintf("consul=%d", consul.pid())}
 	xds := at.grpc
 	if server.catenary {
-		catenary, address, err := c.startCatenary(ctx, dir, at.http, server.tls)
+		catenary, address, err := c.startCatenary(ctx, dir, at, server.tls)
 		if err != nil {
 			return nil, err
 		}
@@ -156,12 +156,12 @@ func startConsul(ctx context.Context, dir, program, hcl string) (*process, addre
 	return p, at, nil
 }
 
-func (c config) startCatenary(ctx context.Context, dir, consul string, tls bool) (*process, string, error) {
+func (c config) startCatenary(ctx context.Context, dir string, consul addresses, tls bool) (*process, string, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, "", err
 	}
-	flags, err := measuringFlags(ctx, c.catenary)
+	flags, err := knownFlags(ctx, c.catenary, []string{"--consul-grpc-addr", consul.grpc})
 	if err != nil {
 		return nil, "", err
 	}
@@ -174,7 +174,7 @@ func (c config) startCatenary(ctx context.Context, dir, consul string, tls bool)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	admin := fmt.Sprintf("127.0.0.1:%d", ports[1])
-	args := append([]string{"serve", "--consul-addr", consul, "--grpc-addr", address, "--admin-addr", admin, "--log-level", "warn"}, flags...)
+	args := append([]string{"serve", "--consul-addr", consul.http, "--grpc-addr", address, "--admin-addr", admin, "--log-level", "warn"}, flags...)
 	p, err := start(dir, "catenary", c.catenary, args...)
 	if err != nil {
 		return nil, "", err
@@ -186,9 +186,8 @@ func (c config) startCatenary(ctx context.Context, dir, consul string, tls bool)
 	return p, address, nil
 }
 
-// measuringFlags are those of the flags that make catenary serve imitated sidecars, which have neither
-// token nor certificate, that this catenary knows.
-func measuringFlags(ctx context.Context, program string) ([]string, error) {
+// knownFlags are those of the flags, each with its value, that this catenary knows.
+func knownFlags(ctx context.Context, program string, wanted ...[]string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	help, err := command(ctx, program, "serve", "--help").CombinedOutput()
@@ -196,7 +195,7 @@ func measuringFlags(ctx context.Context, program string) ([]string, error) {
 		return nil, fmt.Errorf("%s serve --help: %w: %s", filepath.Base(program), err, help)
 	}
 	var flags []string
-	for _, f := range [][]string{{"--experimental-plaintext-mesh"}, {"--grpc-auth", "none"}} {
+	for _, f := range wanted {
 		if bytes.Contains(help, []byte(f[0]+" ")) {
 			flags = append(flags, f...)
 		}

@@ -68,7 +68,7 @@ func measure(t *testing.T, c fleet.Config) *fleet.Result {
 
 func TestConsulAndCatenaryGiveEveryStreamTheSame(t *testing.T) {
 	s := seed(t)
-	catenary := testenv.StartCatenary(t, s.Env(), "--consul-addr", s.HTTPAddr(), "--experimental-plaintext-mesh")
+	catenary := testenv.StartCatenary(t, s.Env(), "--consul-addr", s.HTTPAddr())
 	testenv.Eventually(t, 10*time.Second, catenary.Ready)
 
 	theirs := measure(t, s.config(s.GRPCAddr()))
