@@ -180,7 +180,7 @@ func lacks(plan *snapshot.Plan) []string {
 			list = append(list, u.Name+" is pending: "+u.Pending)
 		}
 		for _, reason := range u.Missing {
-			list = append(list, u.Name+": a failover target is left out: "+reason)
+			list = append(list, u.Name+": "+reason)
 		}
 		for _, p := range u.Problems {
 			list = append(list, u.Name+": "+p.String())
