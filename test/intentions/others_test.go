@@ -103,6 +103,12 @@ func whatDoesNotEndOpenConnections(t *testing.T, r *rig) {
 			t.Errorf("rbac of requests by discovery ends a %s", h.name)
 		}
 	}
+	// What is changed or removed is drained, whoever is connected.
+	for _, name := range []string{"listener_manager.total_listeners_draining", "listener_manager.total_filter_chains_draining"} {
+		if r.envoy.Stats()[name] == 0 {
+			t.Errorf("%s is 0", name)
+		}
+	}
 	r.accepted(t)
 }
 
