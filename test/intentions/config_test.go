@@ -181,15 +181,3 @@ func cluster(name string, port int, more object) object {
 		"name": name, "type": "STATIC", "connect_timeout": "5s", "load_assignment": assignment(name, endpoint(port, nil)),
 	}, more)
 }
-
-// byEDS is what makes a cluster's endpoints come over ADS.
-func byEDS(more object) object {
-	return with(object{"type": "EDS", "load_assignment": nil, "eds_cluster_config": object{"eds_config": ads()}}, more)
-}
-
-// checked is what makes Envoy check the health of a cluster's endpoints, and close connections when it fails.
-func checked(kind object) object {
-	return object{"close_connections_on_host_health_failure": true, "health_checks": list{with(kind, object{
-		"timeout": "1s", "interval": "0.5s", "no_traffic_interval": "0.5s", "unhealthy_threshold": 1, "healthy_threshold": 1,
-	})}}
-}

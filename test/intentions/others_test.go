@@ -210,3 +210,24 @@ func listenersInsideNeedAnotherBootstrap(t *testing.T, r *rig) {
 		return errors.New("an internal listener is not refused")
 	})
 }
+
+// plain is a chain for TCP with rules of its own.
+func (d *door) plain(rules object) object {
+	return chain(downstreamTLS(d.ca), layer4("intentions", rules), tcpProxy(d.name))
+}
+
+func (d *door) endpoints(endpoints ...any) {
+	d.set(endpointType, d.name, assignment(d.name, endpoints...))
+}
+
+// byEDS is what makes a cluster's endpoints come over ADS.
+func byEDS(more object) object {
+	return with(object{"type": "EDS", "load_assignment": nil, "eds_cluster_config": object{"eds_config": ads()}}, more)
+}
+
+// checked is what makes Envoy check the health of a cluster's endpoints, and close connections when it fails.
+func checked(kind object) object {
+	return object{"close_connections_on_host_health_failure": true, "health_checks": list{with(kind, object{
+		"timeout": "1s", "interval": "0.5s", "no_traffic_interval": "0.5s", "unhealthy_threshold": 1, "healthy_threshold": 1,
+	})}}
+}

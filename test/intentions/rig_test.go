@@ -97,17 +97,8 @@ func (d *door) rules() string { return d.name + ".rules" }
 
 func (d *door) cluster(more object) { d.set(clusterType, d.name, cluster(d.name, d.tcp.Port, more)) }
 
-func (d *door) endpoints(endpoints ...any) {
-	d.set(endpointType, d.name, assignment(d.name, endpoints...))
-}
-
 func (d *door) listen(more object, chains ...any) {
 	d.set(listenerType, d.name, with(listener(d.name, d.port, chains...), more))
-}
-
-// plain is a chain for TCP with rules of its own.
-func (d *door) plain(rules object) object {
-	return chain(downstreamTLS(d.ca), layer4("intentions", rules), tcpProxy(d.name))
 }
 
 // openTCP opens a door for TCP as docs/design/intentions.md has it.
