@@ -95,6 +95,7 @@ func subscribeTo(ctx context.Context, on subscribe.StateChangeSubscriptionClient
 			select {
 			case s.events <- e:
 			case <-ctx.Done():
+				s.failed <- ctx.Err() // whoever waits for events is to know that there are no more
 				return
 			}
 		}
