@@ -33,13 +33,13 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 			again.Reset()
 		}
 		to.served("")
-		s.polled(to.topic, err)
+		s.polled(to.topic, err, "what they would tell is asked for by blocking queries")
 		polling, end := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			defer end()
-			s.awaitEvents(polling, again)
+			s.awaitEvents(polling, again, err)
 		}()
 		s.followBlocking(polling, to)
 		end()
@@ -48,10 +48,15 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 }
 
 // awaitEvents waits until it is worth asking for events again: at once when there was no connection and
-// there is one, soon when the token is another or Consul is back, else after a while.
-func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff) {
+// there is one, soon when the token is another, or when Consul is back that was away, else after a while.
+func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff, reason error) {
+	renamed, recovered := s.renamed.next(), s.recovered.next()
+	var f *failure
+	if !errors.As(reason, &f) || !f.away {
+		recovered = nil // that queries are answered is no reason
+	}
 	if c, _, _ := s.link.get(); c != nil {
-		awaitEither(ctx, again.NextBackOff(), s.renamed.next(), s.recovered.next())
+		awaitEither(ctx, again.NextBackOff(), renamed, recovered)
 	}
 	for c, changed, _ := s.link.get(); c == nil && ctx.Err() == nil; c, changed, _ = s.link.get() {
 		select {
@@ -75,19 +80,20 @@ func (s *Source) followStream(ctx context.Context, to *sink) {
 			return
 		}
 		to.served("")
-		to.fail(&failure{text: "events cannot be had: " + err.Error(), cause: err, again: true, server: true})
+		to.lacks("events cannot be had: " + err.Error())
+		s.polled(to.topic, err, "what is known stays, and they are asked for again")
 		to.mode(ModeRetrying)
-		s.awaitEvents(ctx, retry)
+		s.awaitEvents(ctx, retry, err)
 	}
 }
 
-// mostReasons is how many reasons for queries in the place of events are said before all have events.
+// mostReasons is how many reasons why there are no events are said before all topics have them.
 const mostReasons = 10
 
-// polled says once for each reason that topics are followed by queries because events cannot be had, and
-// once that all have events again. No error means that the topic has. That Consul is away as a whole is
-// said by whoever asks it.
-func (s *Source) polled(topic facts.Topic, err error) {
+// polled says once for each reason that topics cannot have events, and what is done instead, and once that all
+// have events again. No error means that the topic has. That Consul is away as a whole is said by whoever
+// asks it.
+func (s *Source) polled(topic facts.Topic, err error, instead string) {
 	reason, away := "", false
 	if err != nil {
 		var f *failure
@@ -110,7 +116,7 @@ func (s *Source) polled(topic facts.Topic, err error) {
 	s.mu.Unlock()
 	switch {
 	case news:
-		s.log.Warn("events cannot be had, so what they would tell is asked for by blocking queries", "topic", topic, "reason", reason)
+		s.log.Warn("events cannot be had: "+instead, "topic", topic, "reason", reason)
 	case over:
 		s.log.Info("all topics that have events are followed by them again")
 	}

@@ -237,3 +237,34 @@ func TestAnInstanceThatLeavesTheMeshIsNoticed(t *testing.T) {
 		t.Errorf("it took %v, with a sweep every %v", took, cfg.Limits.Wait)
 	}
 }
+
+// Where there are to be events alone, their want is one line, too, and queries that are answered are no end of it.
+func TestEventsAloneThatAreRefusedAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	f, streams, out := startFake(t), startStreams(t), &log{}
+	streams.say = func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
+		return status.Error(codes.ResourceExhausted, "rate limit")
+	}
+	f.set(apiPath, rows(5, "a:passing:80"))
+	cfg := f.config()
+	cfg.Follow, cfg.Servers, cfg.Logger = FollowStream, []string{streams.addr}, out.logger()
+	r := run(t, cfg)
+	r.store.Need("test", apiHealth)
+	begun := 0
+	testenv.Eventually(t, soon, func() error {
+		if begun = streams.asked("api"); begun < 12 {
+			return fmt.Errorf("%d streams were asked for", begun)
+		}
+		return nil
+	})
+	r.eventually(all(instances(apiHealth, facts.Present, "a:passing"), failing(apiHealth, true)))
+	if warned, over := out.lines("[WARN]"), out.lines("answers again")+out.lines("by them again"); warned != 1 || over != 0 {
+		t.Errorf("%d warnings, and %d lines that it is over", warned, over)
+	}
+	streams.mu.Lock()
+	streams.say = quiet
+	streams.mu.Unlock()
+	f.set(apiPath, rows(0))
+	testenv.Eventually(t, soon, func() error { return r.follows(apiHealth, ModeStreaming, streams.addr) })
+	r.calm()
+}

@@ -139,8 +139,7 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 		w.forget()
 	case errors.As(err, &f) && f.limited:
 		most = mostPatience
-		w.to.fail(err)
-		fallthrough
+		w.forget()
 	default:
 		w.forget()
 	}

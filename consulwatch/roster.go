@@ -119,7 +119,7 @@ func (r *roster) forget(ctx context.Context, topics []facts.Topic) {
 		<-f.done
 		f.sink.hidden("")
 		s.regained(f.sink.topic)
-		s.polled(f.sink.topic, nil)
+		s.polled(f.sink.topic, nil, "")
 	}
 	var kept []facts.Topic
 	r.store.Commit(func(tx *facts.Tx) {

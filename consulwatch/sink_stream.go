@@ -18,7 +18,7 @@ func (k *sink) snapshot(list []*facts.Instance, index uint64) facts.Outcome {
 
 // works records that the events come which a topic may have lacked, unless it is its queries that fail.
 func (k *sink) works(failing bool) {
-	k.source.polled(k.topic, nil)
+	k.source.polled(k.topic, nil, "")
 	if failing {
 		return
 	}
@@ -68,6 +68,15 @@ func (k *sink) heard(index uint64) {
 func (k *sink) served(server string) {
 	k.mu.Lock()
 	k.status.Server = server
+	k.mu.Unlock()
+}
+
+// lacks records why a topic has no events, which is said once for all topics. Everything known of it stays.
+func (k *sink) lacks(reason string) {
+	k.source.metrics.Query(k.topic.Kind, ResultFailed, 0)
+	k.store.Commit(func(tx *facts.Tx) { tx.Fail(k.topic, reason) })
+	k.mu.Lock()
+	k.status.Failure = reason
 	k.mu.Unlock()
 }
 

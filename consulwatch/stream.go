@@ -132,6 +132,7 @@ func explainEnd(server string, err error) error {
 		f.text = noSuchToken
 	case s.Code() == codes.ResourceExhausted:
 		f.exhausted(server, said)
+		f.server = false // queries have limits of their own
 	case s.Code() == codes.Unimplemented:
 		f.text = fmt.Sprintf("the server %s has no event streams (%s)", server, said)
 	default:

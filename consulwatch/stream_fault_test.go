@@ -136,8 +136,8 @@ func TestWrongEventsAreNotFollowed(t *testing.T) {
 				return test.say(r, to)
 			}
 			f.set("/v1/health/service/api", rows(5, "a:passing:80"))
-			cfg := f.config()
-			cfg.Follow, cfg.Servers = FollowAuto, []string{streams.addr}
+			cfg, out := f.config(), &log{}
+			cfg.Follow, cfg.Servers, cfg.Logger = FollowAuto, []string{streams.addr}, out.logger()
 			cfg.Limits = impatient()
 			cfg.Limits.Silence = 200 * time.Millisecond
 			r := run(t, cfg)
@@ -158,6 +158,9 @@ func TestWrongEventsAreNotFollowed(t *testing.T) {
 			r.throughout(instances(apiHealth, facts.Present, "a:critical"))
 			if more := streams.asked("api") - n; more > 1 {
 				t.Errorf("%d more streams were asked for within %v", more, awhile)
+			}
+			if said, all := out.lines("events cannot be had"), out.lines("[WARN]"); said != 1 || all != 1 {
+				t.Errorf("%d warnings, %d of them about the events; want 1", all, said)
 			}
 		})
 	}
