@@ -67,3 +67,28 @@ func TestGatewaysAreNoServiceThatIsMissing(t *testing.T) {
 		t.Fatalf("gateways are %v before they were read", state)
 	}
 }
+
+func TestWhatASourceHasNotIsNoFault(t *testing.T) {
+	s := facts.New()
+	sub := s.Subscribe()
+	defer sub.Close()
+	s.Commit(func(tx *facts.Tx) { tx.Off(facts.CARoots(), "there is no mesh") })
+	view, changed := sub.Drain()
+	if status := view.Topic(facts.CARoots()); !status.Off || status.Failure != "there is no mesh" || len(changed) != 1 {
+		t.Fatalf("%+v, and %v changed", status, changed)
+	}
+	if _, state := view.Roots(); state != facts.Unknown {
+		t.Fatalf("roots that there are none of are %s", state)
+	}
+	s.Commit(func(tx *facts.Tx) { tx.Fail(facts.CARoots(), "there is no mesh") })
+	if s.View().Topic(facts.CARoots()).Off {
+		t.Fatal("a failure is taken for no fault")
+	}
+	s.Commit(func(tx *facts.Tx) {
+		tx.Off(facts.CARoots(), "there is no mesh")
+		tx.Roots(facts.Roots{TrustDomain: "a.consul", List: []facts.Root{{ID: "one"}}})
+	})
+	if status := s.View().Topic(facts.CARoots()); status.Off || status.Failure != "" {
+		t.Fatalf("there are roots now, and it is %+v", status)
+	}
+}
