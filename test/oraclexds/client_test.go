@@ -76,13 +76,15 @@ func collect(ctx context.Context, addr, token string, c *scenario, silence time.
 	return p.got, p.converse(responses, ended, silence)
 }
 
+// node is what an Envoy says of itself.
 func node(c *scenario) *corev3.Node {
 	return &corev3.Node{
 		Id: c.Proxy, Cluster: c.service(), UserAgentName: "envoy",
 		UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{UserAgentBuildVersion: &corev3.BuildVersion{
 			Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 35},
 		}},
-		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"node_name": structpb.NewStringValue("node-1")}},
+		Extensions: []*corev3.Extension{{Name: "envoy.wasm.runtime.v8", Category: "envoy.wasm.runtime"}},
+		Metadata:   &structpb.Struct{Fields: map[string]*structpb.Value{"node_name": structpb.NewStringValue("node-1")}},
 	}
 }
 

@@ -82,10 +82,11 @@ func TestWhatDiffersIsFound(t *testing.T) {
 			"Cluster/a/eds_cluster_config\n  Consul   nothing\n  Catenary {\"service_name\":\"s\"}\n  in x\n",
 		},
 		"a reference, but not what it leads to": {
-			`{"Listener": {"a": {"route_config": {"name": "r", "b": 1}, "filters": [{"name": "f", "typed_config": 1}]}}}`,
+			`{"Listener": {"a": {"route_config": {"name": "r", "b": 1}, "filters": [{"name": "e", "typed_config": {"@type": "T"}}]}}}`,
 			`{"Listener": {"a": {"rds": {"route_config_name": "r"}, "filters": [{"name": "f", "config_discovery": {}}]}},
-			  "RouteConfiguration": {"r": {"name": "r", "b": 1}}, "TypedExtensionConfig": {"f": {"typed_config": 1}}}`,
-			"Listener/a/filters/f/config_discovery\n  Consul   nothing\n  Catenary {}\n  in x\n" +
+			  "RouteConfiguration": {"r": {"name": "r", "b": 1}}, "TypedExtensionConfig": {"f": {"typed_config": {"@type": "T"}}}}`,
+			"Listener/a/filters/T/config_discovery\n  Consul   nothing\n  Catenary {}\n  in x\n" +
+				"Listener/a/filters/T/name\n  Consul   \"e\"\n  Catenary \"f\"\n  in x\n" +
 				"Listener/a/rds\n  Consul   nothing\n  Catenary {\"route_config_name\":\"r\"}\n  in x\n",
 		},
 	} {

@@ -16,8 +16,7 @@ type difference struct {
 	// kase is the case.
 	kase string
 	// path leads to the place, beginning with the type and the name of a resource. An element of a list
-	// in which all have names is called by its name, another one by its number; the name of an endpoint is
-	// its address.
+	// in which all have names is called by its name, another one by its number; see nameOf.
 	path []string
 	// theirs is what Consul has there and ours what we have, as JSON, or nothing.
 	theirs, ours string
@@ -104,14 +103,18 @@ func (c *comparison) lists(path []string, theirs, ours []any) {
 	c.fields(path, a, b)
 }
 
-// byName returns the elements by their names, and these in order, or nil when one has none of its own.
+// byName returns the elements by their names, the second of one name with a number, and the names in
+// order, or nil when an element has none.
 func byName(list []any) (object, []string) {
 	named := object{}
 	var order []string
 	for _, element := range list {
 		name := nameOf(element)
-		if name == "" || named[name] != nil {
+		if name == "" {
 			return nil, nil
+		}
+		for n, first := 2, name; named[name] != nil; n++ {
+			name = fmt.Sprintf("%s %d", first, n)
 		}
 		named[name] = element
 		order = append(order, name)
@@ -119,19 +122,21 @@ func byName(list []any) (object, []string) {
 	return named, order
 }
 
-// nameOf is the name of an element, or the address of an endpoint, and nothing when it has none.
+// nameOf is what an element is called by: a filter by its type, an endpoint by its address, another one by
+// its name.
 func nameOf(element any) string {
 	o, _ := element.(object)
-	if name, ok := o["name"].(string); ok {
-		return name
+	configuration, _ := o["typed_config"].(object)
+	if kind, ok := configuration["@type"].(string); ok {
+		return strings.TrimPrefix(kind, prefix)
 	}
 	endpoint, _ := o["endpoint"].(object)
 	address, _ := endpoint["address"].(object)
-	socket, _ := address["socket_address"].(object)
-	if socket == nil {
-		return ""
+	if socket, ok := address["socket_address"].(object); ok {
+		return fmt.Sprintf("%v:%v", socket["address"], socket["port_value"])
 	}
-	return fmt.Sprintf("%v:%v", socket["address"], socket["port_value"])
+	name, _ := o["name"].(string)
+	return name
 }
 
 // union returns the keys of two maps, sorted.

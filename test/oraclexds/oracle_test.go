@@ -73,8 +73,7 @@ func (o *oracle) run(t *testing.T, c *scenario) {
 	if err := s.write(c); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"--consul-addr", s.consul.HTTPAddr()}, serveArgs()...)
-	catenary := testenv.StartCatenary(t, s.consul.Env(), args...)
+	catenary := testenv.StartCatenary(t, s.consul.Env(), "--consul-addr", s.consul.HTTPAddr(), "--consul-grpc-addr", s.consul.GRPCAddr())
 	testenv.Eventually(t, patience, catenary.Ready)
 	var left []difference
 	for _, silence := range silences() {

@@ -2,10 +2,10 @@ package oraclexds_test
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -30,9 +30,10 @@ func (r resources) tree(trustDomain string) (tree, error) {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			var decoded object
-			if err := json.Unmarshal([]byte(same.Replace(anonymous(string(text)))), &decoded); err != nil {
+			if err := json.Unmarshal([]byte(same.Replace(string(text))), &decoded); err != nil {
 				return nil, err
 			}
+			eachObject(decoded, func(o object) { anonymise(o, same) })
 			delete(decoded, "@type")
 			of[same.Replace(name)] = decoded
 		}
@@ -41,22 +42,25 @@ func (r resources) tree(trustDomain string) (tree, error) {
 	return all, nil
 }
 
-// armoured is a string of JSON that holds blocks of PEM, and nothing else.
-var armoured = regexp.MustCompile(`"(?:-----BEGIN [A-Z ]+-----[^-"]*-----END [A-Z ]+-----(?:\\n)*)+"`)
-
-// anonymous replaces keys and certificates by words about them: what a leaf is for, and which root one is.
-func anonymous(text string) string {
-	return armoured.ReplaceAllStringFunc(text, func(quoted string) string {
-		var blocks string
-		if err := json.Unmarshal([]byte(quoted), &blocks); err != nil {
-			return quoted
+// anonymise replaces keys and certificates by words about them: what a leaf is for, and which root one is.
+// Whether they are sent as text or as bytes is no difference.
+func anonymise(source object, same *strings.Replacer) {
+	text, isText := source["inline_string"].(string)
+	if packed, ok := source["inline_bytes"].(string); ok && !isText {
+		raw, err := base64.StdEncoding.DecodeString(packed)
+		if err != nil {
+			return
 		}
-		var words []string
-		for block, rest := pem.Decode([]byte(blocks)); block != nil; block, rest = pem.Decode(rest) {
-			words = append(words, describe(block))
-		}
-		return `"<` + strings.Join(words, ", ") + `>"`
-	})
+		text = string(raw)
+	}
+	var words []string
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+		words = append(words, same.Replace(describe(block)))
+	}
+	if words != nil {
+		delete(source, "inline_bytes")
+		source["inline_string"] = "<" + strings.Join(words, ", ") + ">"
+	}
 }
 
 func describe(block *pem.Block) string {
