@@ -118,9 +118,10 @@ func (k InboundKey) plan(p *planner) *Part {
 	}
 	i.out.Notes = append(i.out.Notes, intentions.notes(p.r)...)
 	i.add(IntentionsName(intentions.Layer7), intentions)
-	i.add(EvictionConfig, EvictionKey{IntentionsKey: intentions, Wasm: k.Wasm})
-	if !k.Wasm {
-		i.note("this Envoy has no WebAssembly: what an intention comes to forbid ends new connections and requests, and leaves open streams")
+	if k.Wasm {
+		i.add(EvictionConfig, EvictionKey{intentions})
+	} else {
+		i.note("this Envoy has no WebAssembly: what an intention comes to forbid holds for new connections and requests, and what is open goes on")
 	}
 	i.serve(listener)
 	return i.out
@@ -162,7 +163,10 @@ func (i *inbound) listener() PublicListenerKey {
 		Address:  cmp.Or(i.config.BindAddress, i.key.Address, anyAddress),
 		Port:     cmp.Or(i.config.BindPort, i.key.Port),
 		Protocol: cmp.Or(i.config.Protocol, "tcp"),
+		Evicts:   i.key.Wasm,
 		Limits:   InboundLimits{MaxConnections: i.config.MaxConnections, ExactBalance: i.config.balanced()},
+
+		AccessLogs: accessLogs(i.r),
 	}
 	mesh, _ := i.r.Entry(chain.KindMesh, chain.MeshName).(*chain.Mesh)
 	if mesh != nil && mesh.TLS != nil {
@@ -211,7 +215,7 @@ func (i *inbound) serve(l PublicListenerKey) {
 	name := InboundListenerName(PublicListener, l.Address, l.Port)
 	i.taken[l.Port] = name
 	i.add(name, l)
-	i.expose(l.Address)
+	i.expose(l)
 	for _, name := range slices.Sorted(maps.Keys(i.clusters)) {
 		i.add(name, i.clusters[name])
 	}

@@ -149,6 +149,7 @@ func TestARegistrationCountsBeforeServiceDefaultsAndThoseBeforeProxyDefaults(t *
 	}
 	central := func(protocol string, port int) PublicListenerKey {
 		return PublicListenerKey{
+			Evicts:  true,
 			Address: "0.0.0.0", Port: port, Protocol: protocol, Limits: InboundLimits{MaxConnections: 5, ExactBalance: true},
 			HTTP: InboundHTTP{
 				RequestTimeout: Timeout{true, 11 * time.Millisecond}, IdleTimeout: Timeout{true, time.Millisecond}, MaxRequestHeadersKB: 88,
@@ -171,10 +172,10 @@ func TestARegistrationCountsBeforeServiceDefaultsAndThoseBeforeProxyDefaults(t *
 		"defaults that say nothing": {
 			nil,
 			[]chain.Entry{global, &chain.ServiceDefaults{Header: chain.Header{Name: "web"}}},
-			PublicListenerKey{Address: "0.0.0.0", Port: 3, Protocol: "http2", HTTP: InboundHTTP{IdleTimeout: Timeout{true, time.Millisecond}}},
+			PublicListenerKey{Evicts: true, Address: "0.0.0.0", Port: 3, Protocol: "http2", HTTP: InboundHTTP{IdleTimeout: Timeout{true, time.Millisecond}}},
 			9 * time.Millisecond,
 		},
-		"nothing": {nil, nil, PublicListenerKey{Address: "0.0.0.0", Port: 21000, Protocol: "tcp"}, 5 * time.Second},
+		"nothing": {nil, nil, PublicListenerKey{Evicts: true, Address: "0.0.0.0", Port: 21000, Protocol: "tcp"}, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := inboundOf(t, sidecar(c.config), c.entries...)
@@ -304,5 +305,25 @@ func TestNothingIsOpenedBeforeItIsKnownWhoMayTalk(t *testing.T) {
 	}
 	if !reflect.DeepEqual(p.needs, []facts.Topic{facts.DefaultIntention()}) {
 		t.Errorf("it needs %v", p.needs)
+	}
+}
+
+func TestAccessLogsThatEnvoyWouldRefuseAreNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		logs chain.AccessLogs
+		want bool
+	}{
+		"not enabled":          {chain.AccessLogs{TextFormat: "x"}, false},
+		"to stdout":            {chain.AccessLogs{Enabled: true}, true},
+		"to a file":            {chain.AccessLogs{Enabled: true, Type: "file", Path: "/tmp/x"}, true},
+		"to a file of no name": {chain.AccessLogs{Enabled: true, Type: "file"}, false},
+		"in JSON":              {chain.AccessLogs{Enabled: true, JSONFormat: `{"a": "%PROTOCOL%"}`}, true},
+		"in JSON of no fields": {chain.AccessLogs{Enabled: true, JSONFormat: `[1]`}, false},
+	} {
+		entry := &chain.ProxyDefaults{Header: chain.Header{Name: chain.GlobalName}, AccessLogs: &c.logs}
+		key := made[PublicListenerKey](t, inboundOf(t, sidecar(nil), entry), "public_listener:0.0.0.0:21000")
+		if key.AccessLogs.Enabled != c.want {
+			t.Errorf("%s: %+v", name, key.AccessLogs)
+		}
 	}
 }

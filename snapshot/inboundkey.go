@@ -15,6 +15,10 @@ type PublicListenerKey struct {
 	Protocol string
 	Limits   InboundLimits
 	TLS      TLSParameters
+	// Evicts says that the sidecar ends what is open and has come to be forbidden.
+	Evicts bool
+	// AccessLogs are those of all proxies.
+	AccessLogs chain.AccessLogs
 	// HTTP is set for protocols of layer 7 only.
 	HTTP InboundHTTP
 }
@@ -69,8 +73,9 @@ type ExposedListenerKey struct {
 	Cluster             string
 	MaxRequestHeadersKB uint32
 	// LocalOnly lets only this machine in, and Source where it is set.
-	LocalOnly bool
-	Source    string
+	LocalOnly  bool
+	Source     string
+	AccessLogs chain.AccessLogs
 }
 
 // Product implements [Key].
@@ -92,5 +97,5 @@ func IntentionsName(layer7 bool) string {
 	return IntentionsConfig + "-connections"
 }
 
-// EvictionConfig is the name under which a sidecar finds which of its open connections are to end.
+// EvictionConfig is the name under which a sidecar finds who may keep what is open.
 const EvictionConfig = IntentionsConfig + "-eviction"

@@ -45,26 +45,19 @@ type IntentionRule struct {
 	Permissions []*chain.IntentionPermission
 }
 
-// EvictionKey is which open connections of a service are to end, because who has opened them may not any more:
-// filters judge a connection when it opens only. The product is an [Eviction].
-type EvictionKey struct {
-	IntentionsKey
-	// Wasm says that the client runs modules of WebAssembly; another gets nothing to do.
-	Wasm bool
-}
+// EvictionKey is who may keep what is open to a service: filters judge a connection when it opens, and a
+// request when it comes. The product is an [Eviction].
+type EvictionKey struct{ IntentionsKey }
 
-// Eviction is which open connections are to end.
-type Eviction struct {
-	Intentions
-	Wasm bool
-}
+// Eviction is who may keep what is open.
+type Eviction struct{ Intentions }
 
 func (k EvictionKey) make(r *facts.Reader) (any, bool) {
 	product, ok := k.IntentionsKey.make(r)
 	if !ok {
 		return nil, false
 	}
-	return Eviction{Intentions: product.(Intentions), Wasm: k.Wasm}, true
+	return Eviction{product.(Intentions)}, true
 }
 
 // entries are the intentions about a service; known is false while they are not.

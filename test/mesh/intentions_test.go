@@ -99,9 +99,7 @@ func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
 	forbiddenStream, allowedStream := watch(t, c, rpc), watch(t, d, rpc)
 
 	begin := time.Now()
-	for _, to := range []*member{tcp, rpc} {
-		m.consul.WriteEntry(fmt.Sprintf("Kind = \"service-intentions\"\nName = %q\nSources { Name = \"c\" Action = \"deny\" }", to.name))
-	}
+	m.deny(c, tcp, rpc)
 	if err := idle.hears("", ending); err == nil || isTimeout(err) {
 		t.Errorf("an idle connection of the forbidden source goes on: %v", err)
 	}
@@ -120,11 +118,21 @@ func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
 	m.denied(c, tcp)
 	m.denied(c, rpc)
 
-	for _, to := range []*member{tcp, rpc} {
-		m.consul.DeleteEntry("service-intentions", to.name)
-	}
+	m.permit(tcp, rpc)
 	m.flows(c, tcp)
 	m.flows(c, rpc)
+	// Rules that return to what they were hold again for who came in between.
+	again, againStream := open(t, c, tcp), watch(t, c, rpc)
+	m.deny(c, tcp, rpc)
+	if err := again.hears("", ending); err == nil || isTimeout(err) {
+		t.Errorf("a connection that was forbidden a second time goes on: %v", err)
+	}
+	select {
+	case <-againStream:
+	case <-time.After(ending):
+		t.Error("a stream that was forbidden a second time goes on")
+	}
+	m.permit(tcp, rpc)
 	if err := allowed.echoes(); err != nil {
 		t.Errorf("a connection of a source that was allowed all the time: %v", err)
 	}
@@ -138,6 +146,21 @@ func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
 		if n := stats["listener_manager.listener_modified"] + stats["listener_manager.listener_in_place_updated"]; n != 0 {
 			t.Errorf("the sidecar of %s had %d listeners changed", of.name, n)
 		}
+	}
+}
+
+// deny forbids a source to talk to destinations, permit takes that back.
+func (m *mesh) deny(source *member, destinations ...*member) {
+	m.t.Helper()
+	for _, to := range destinations {
+		m.consul.WriteEntry(fmt.Sprintf("Kind = \"service-intentions\"\nName = %q\nSources { Name = %q Action = \"deny\" }", to.name, source.name))
+	}
+}
+
+func (m *mesh) permit(destinations ...*member) {
+	m.t.Helper()
+	for _, to := range destinations {
+		m.consul.DeleteEntry("service-intentions", to.name)
 	}
 }
 

@@ -2,12 +2,13 @@ package envoy
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
-	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 	netwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/wasm/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/evict"
@@ -49,21 +50,45 @@ func TestConnectionsStayExactlyWhileSomethingOfThemPasses(t *testing.T) {
 	}
 }
 
-func TestWhoCannotRunTheModuleGetsAFilterThatDoesNothing(t *testing.T) {
+func TestMoreRulesThanTheModuleTakesLeaveEveryoneWhatIsOpen(t *testing.T) {
 	i := made(t, []*chain.ServiceIntentions{{Header: chain.Header{Name: "web"}, Sources: []*chain.SourceIntention{{Name: "a", Action: chain.IntentionDeny}}}}, true, false)
-	with := eviction("e", snapshot.Eviction{Intentions: i, Wasm: true})
-	if !with.GetTypedConfig().MessageIs(&netwasmv3.Wasm{}) {
-		t.Errorf("who can run it gets %s", with.GetTypedConfig().GetTypeUrl())
+	text := func() string {
+		filter, value := &netwasmv3.Wasm{}, &wrapperspb.StringValue{}
+		if err := eviction("e", snapshot.Eviction{Intentions: i}).GetTypedConfig().UnmarshalTo(filter); err != nil {
+			t.Fatal(err)
+		}
+		if err := filter.GetConfig().GetConfiguration().UnmarshalTo(value); err != nil {
+			t.Fatal(err)
+		}
+		return value.GetValue()
 	}
-	without := eviction("e", snapshot.Eviction{Intentions: i})
-	filter := &netrbacv3.RBAC{}
-	if err := without.GetTypedConfig().UnmarshalTo(filter); err != nil || filter.GetRules() != nil {
-		t.Errorf("who cannot gets %v, %v", without, err)
+	if got, want := text(), "-spiffe://mesh.consul/ns/default/dc/*/svc/a\n+*\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	for n := range evict.MaxRules + 1 {
 		i.Rules = append(i.Rules, snapshot.IntentionRule{Source: strings.Repeat("s", n%50+1)})
 	}
-	if many := eviction("e", snapshot.Eviction{Intentions: i, Wasm: true}); !many.GetTypedConfig().MessageIs(filter) {
-		t.Errorf("more rules than the module takes give %s", many.GetTypedConfig().GetTypeUrl())
+	if got := text(); got != "+*\n" {
+		t.Errorf("of too many rules remains %.100q", got)
+	}
+}
+
+func TestRightsShrinkWithWhatIsTakenFromThem(t *testing.T) {
+	allow := &chain.IntentionPermission{Action: chain.IntentionAllow, HTTP: &chain.IntentionHTTP{PathPrefix: "/"}}
+	deny := &chain.IntentionPermission{Action: chain.IntentionDeny, HTTP: &chain.IntentionHTTP{PathPrefix: "/admin"}}
+	for name, c := range map[string]struct {
+		permissions []*chain.IntentionPermission
+		rest        bool
+		want        []evict.Right
+	}{
+		"none":                     {nil, true, nil},
+		"all":                      {[]*chain.IntentionPermission{allow}, false, []evict.Right{{Name: nameOf(allow)}}},
+		"all but":                  {[]*chain.IntentionPermission{deny, allow}, false, []evict.Right{{Name: nameOf(allow), But: []string{nameOf(deny)}}}},
+		"denied after":             {[]*chain.IntentionPermission{allow, deny}, false, []evict.Right{{Name: nameOf(allow)}}},
+		"the rest where it allows": {[]*chain.IntentionPermission{deny}, true, []evict.Right{{Name: "rest", But: []string{nameOf(deny)}}}},
+	} {
+		if got := rights(c.permissions, c.rest); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 }

@@ -21,16 +21,16 @@ const (
 )
 
 // inboundFilters is the order of the network filters of a listener for the mesh, with the reason why each is
-// where it is. One without a config is discovered: see [discovered].
+// where it is.
 var inboundFilters = []struct {
 	name   string
 	config func(snapshot.PublicListenerKey) proto.Message
 	when   func(snapshot.PublicListenerKey) bool
 }{
 	// before anything that looks at a byte of who may not be here
-	{snapshot.IntentionsName(false), discover(networkRBAC), isTCP},
-	// knows a connection that may be here before anything else does, to end it when it may no longer
-	{snapshot.EvictionConfig, discover(networkWasm, networkRBAC), func(snapshot.PublicListenerKey) bool { return true }},
+	{snapshot.IntentionsName(false), func(snapshot.PublicListenerKey) proto.Message { return discovered(networkRBAC) }, isTCP},
+	// knows who is in, to end it when it may be in no longer
+	{tracker, trackConnections, func(k snapshot.PublicListenerKey) bool { return k.Evicts && isTCP(k) }},
 	// what is refused above does not count
 	{"envoy.filters.network.connection_limit", connectionLimit, func(k snapshot.PublicListenerKey) bool {
 		return k.Limits.MaxConnections > 0
@@ -59,6 +59,9 @@ func publicListener(k snapshot.PublicListenerKey) *listenerv3.Listener {
 		filters.Filters = append(filters.Filters, filter)
 	}
 	l := inboundListener(snapshot.PublicListener, k.Address, k.Port, filters)
+	if k.Evicts {
+		l.FilterChains = append(l.FilterChains, evictionRules())
+	}
 	if k.Limits.ExactBalance {
 		l.ConnectionBalanceConfig = exactBalance()
 	}
@@ -84,12 +87,8 @@ func inboundListener(prefix, ip string, port int, filters *listenerv3.FilterChai
 
 // discovered is a filter that comes over the same stream under the filter's name. It has no default: nothing
 // passes before it is there.
-func discovered(urls ...string) *corev3.ExtensionConfigSource {
-	return &corev3.ExtensionConfigSource{ConfigSource: fromADS(), TypeUrls: urls}
-}
-
-func discover(urls ...string) func(snapshot.PublicListenerKey) proto.Message {
-	return func(snapshot.PublicListenerKey) proto.Message { return discovered(urls...) }
+func discovered(url string) *corev3.ExtensionConfigSource {
+	return &corev3.ExtensionConfigSource{ConfigSource: fromADS(), TypeUrls: []string{url}}
 }
 
 // inboundTLS asks for a certificate of the mesh. Certificate and roots are named, so that new ones touch no

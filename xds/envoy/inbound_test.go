@@ -11,6 +11,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/snapshot"
@@ -46,9 +47,6 @@ func TestConnectionsComeInPastIntentionsAndNoFurtherThanTheLimit(t *testing.T) {
 			"filters": [
 				{"name": "intentions-connections", "configDiscovery": {"configSource": `+ads+`,
 					"typeUrls": ["type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"]}},
-				{"name": "intentions-eviction", "configDiscovery": {"configSource": `+ads+`,
-					"typeUrls": ["type.googleapis.com/envoy.extensions.filters.network.wasm.v3.Wasm",
-						"type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"]}},
 				{"name": "envoy.filters.network.connection_limit", "typedConfig": {
 					"@type": "type.googleapis.com/envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit",
 					"statPrefix": "inbound_connection_limit", "maxConnections": "77"}},
@@ -83,6 +81,33 @@ func TestRequestsComeInPastIntentions(t *testing.T) {
 		"typeUrls": ["type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"]}}`)
 }
 
+func TestWhereItIsEndedTheTrackerIsBehindWhoDecidesAndTheRulesWhereNobodyPasses(t *testing.T) {
+	for protocol, want := range map[string][]string{
+		"tcp":  {"intentions-connections", tracker, "envoy.filters.network.tcp_proxy"},
+		"http": {"envoy.filters.network.http_connection_manager"},
+	} {
+		k := publicKey(protocol)
+		k.Evicts = true
+		l := publicListener(k)
+		var names []string
+		for _, f := range l.GetFilterChains()[0].GetFilters() {
+			names = append(names, f.GetName())
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: network filters %q, want %q", protocol, names, want)
+		}
+		if last := l.GetFilterChains()[1]; last.GetFilterChainMatch().GetTransportProtocol() != "none" || last.GetFilters()[0].GetName() != snapshot.EvictionConfig {
+			t.Errorf("%s: the second chain is %v", protocol, last)
+		}
+		if protocol == "http" {
+			filters := connectionManager(t, l).GetHttpFilters()
+			if filters[0].GetName() != snapshot.IntentionsName(true) || filters[1].GetName() != tracker {
+				t.Errorf("HTTP filters begin with %s and %s", filters[0].GetName(), filters[1].GetName())
+			}
+		}
+	}
+}
+
 func TestTheFiltersOfEachProtocolInTheirOrder(t *testing.T) {
 	sanitized := publicKey("http")
 	sanitized.HTTP.SanitizeClientCert = true
@@ -94,26 +119,26 @@ func TestTheFiltersOfEachProtocolInTheirOrder(t *testing.T) {
 		alpn          []string
 		http2, caller bool
 	}{
-		"tcp": {key: publicKey("tcp"), network: []string{"intentions-connections", "intentions-eviction", "envoy.filters.network.tcp_proxy"}},
+		"tcp": {key: publicKey("tcp"), network: []string{"intentions-connections", "envoy.filters.network.tcp_proxy"}},
 		"a protocol that is not known": {
-			key: publicKey("redis"), network: []string{"intentions-connections", "intentions-eviction", "envoy.filters.network.tcp_proxy"},
+			key: publicKey("redis"), network: []string{"intentions-connections", "envoy.filters.network.tcp_proxy"},
 		},
 		"http": {
-			key: publicKey("http"), network: []string{"intentions-eviction", "envoy.filters.network.http_connection_manager"},
+			key: publicKey("http"), network: []string{"envoy.filters.network.http_connection_manager"},
 			http: []string{"intentions", "envoy.filters.http.header_to_metadata", "envoy.filters.http.router"},
 			alpn: []string{"http/1.1"}, caller: true,
 		},
 		"http that does not tell who calls": {
-			key: sanitized, network: []string{"intentions-eviction", "envoy.filters.network.http_connection_manager"},
+			key: sanitized, network: []string{"envoy.filters.network.http_connection_manager"},
 			http: []string{"intentions", "envoy.filters.http.router"}, alpn: []string{"http/1.1"},
 		},
 		"http2 with a limit": {
-			key: limited, network: []string{"intentions-eviction", "envoy.filters.network.connection_limit", "envoy.filters.network.http_connection_manager"},
+			key: limited, network: []string{"envoy.filters.network.connection_limit", "envoy.filters.network.http_connection_manager"},
 			http: []string{"intentions", "envoy.filters.http.header_to_metadata", "envoy.filters.http.router"},
 			alpn: []string{"h2", "http/1.1"}, http2: true, caller: true,
 		},
 		"grpc": {
-			key: publicKey("grpc"), network: []string{"intentions-eviction", "envoy.filters.network.http_connection_manager"},
+			key: publicKey("grpc"), network: []string{"envoy.filters.network.http_connection_manager"},
 			http: []string{"envoy.filters.http.grpc_stats", "envoy.filters.http.grpc_http1_bridge", "intentions", "envoy.filters.http.router"},
 			alpn: []string{"h2", "http/1.1"}, http2: true,
 		},
@@ -269,4 +294,13 @@ func TestListenersForWhatComesInWaitForTheirClusters(t *testing.T) {
 			t.Errorf("%T refers to %q (%v), want %s", key, r.Refs, err, want)
 		}
 	}
+}
+
+func listenerOf(t *testing.T, msg proto.Message) *listenerv3.Listener {
+	t.Helper()
+	l, ok := msg.(*listenerv3.Listener)
+	if !ok {
+		t.Fatalf("a %T is no listener", msg)
+	}
+	return l
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // inboundHTTPFilters is the order of the HTTP filters of a listener for the mesh, with the reason why each is
-// where it is. One without a config is discovered: see [discovered].
+// where it is.
 var inboundHTTPFilters = []struct {
 	name   string
 	config func() proto.Message
@@ -29,7 +29,9 @@ var inboundHTTPFilters = []struct {
 	// lets HTTP/1.1 clients call gRPC services: what decides about calls must see them as gRPC
 	{"envoy.filters.http.grpc_http1_bridge", func() proto.Message { return &bridgev3.Config{} }, speaksGRPC},
 	// before anything that answers or forwards
-	{"envoy.filters.http.rbac", nil, func(snapshot.PublicListenerKey) bool { return true }},
+	{snapshot.IntentionsName(true), func() proto.Message { return discovered(httpRBAC) }, func(snapshot.PublicListenerKey) bool { return true }},
+	// knows the requests that are let in, to end those that may be in no longer
+	{tracker, trackRequests, func(k snapshot.PublicListenerKey) bool { return k.Evicts }},
 	// only of requests that may pass
 	{"envoy.filters.http.header_to_metadata", callerMetadata, tellsCaller},
 	// ends the chain: Envoy refuses anything behind it
@@ -70,11 +72,11 @@ func inboundRequests(k snapshot.PublicListenerKey) proto.Message {
 			continue
 		}
 		filter := &hcmv3.HttpFilter{Name: f.name}
-		if f.config != nil {
-			filter.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(f.config())}
-		} else {
-			filter.Name = snapshot.IntentionsName(true)
-			filter.ConfigType = &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: discovered(httpRBAC)}
+		switch c := f.config().(type) {
+		case *corev3.ExtensionConfigSource:
+			filter.ConfigType = &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: c}
+		default:
+			filter.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(c)}
 		}
 		hcm.HttpFilters = append(hcm.HttpFilters, filter)
 	}
