@@ -9,20 +9,20 @@ import (
 )
 
 // expose adds the paths that are reached without the mesh.
-func (i *inbound) expose(address string) {
+func (i *inbound) expose(public PublicListenerKey) {
 	if i.exposed.Checks {
 		i.out.Missing = append(i.out.Missing,
 			"the paths of checks are not exposed (expose.checks), for only Consul's own agent knows them: list them under expose.paths")
 	}
 	for _, path := range i.exposed.Paths {
-		if reason := i.exposePath(address, path); reason != "" {
+		if reason := i.exposePath(public, path); reason != "" {
 			i.out.Missing = append(i.out.Missing, fmt.Sprintf("the path %q is not exposed: %s", path.Path, reason))
 		}
 	}
 }
 
 // exposePath adds one, or returns why it does not.
-func (i *inbound) exposePath(address string, path chain.ExposePath) string {
+func (i *inbound) exposePath(public PublicListenerKey, path chain.ExposePath) string {
 	protocol := cmp.Or(strings.ToLower(path.Protocol), "http")
 	switch {
 	case path.Path == "":
@@ -37,9 +37,9 @@ func (i *inbound) exposePath(address string, path chain.ExposePath) string {
 		return fmt.Sprintf("its listener_port %d is that of %s", path.ListenerPort, i.taken[path.ListenerPort])
 	}
 	k := ExposedListenerKey{
-		Name: stripped(path.Path), Address: address, Port: path.ListenerPort,
+		Name: stripped(path.Path), Address: public.Address, Port: path.ListenerPort,
 		Path: path.Path, Protocol: protocol, Cluster: LocalApp,
-		MaxRequestHeadersKB: i.config.MaxRequestHeadersKB,
+		MaxRequestHeadersKB: i.config.MaxRequestHeadersKB, AccessLogs: public.AccessLogs,
 	}
 	if path.ParsedFromCheck {
 		k.LocalOnly = true
@@ -55,7 +55,7 @@ func (i *inbound) exposePath(address string, path chain.ExposePath) string {
 			At: LocalService{Address: i.key.Local.Address, Port: path.LocalPathPort},
 		})
 	}
-	name := InboundListenerName("exposed_path_"+k.Name, address, k.Port)
+	name := InboundListenerName("exposed_path_"+k.Name, k.Address, k.Port)
 	i.taken[k.Port] = name
 	i.add(name, k)
 	return ""

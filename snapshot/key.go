@@ -104,6 +104,7 @@ type ListenerKey struct {
 	ExactBalance bool
 	// FetchTimeout is how long Envoy waits for the routes.
 	FetchTimeout Timeout
+	AccessLogs   chain.AccessLogs
 	// Protocol is the chain's.
 	Protocol string
 	// Chain is set for protocols below layer 7 only.

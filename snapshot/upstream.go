@@ -68,7 +68,7 @@ func (k UpstreamKey) plan(p *planner) *Part {
 		out.Resources = nil
 		return out
 	}
-	out.Resources = append(out.Resources, k.entrance(key, state.Protocol, mesh)...)
+	out.Resources = append(out.Resources, k.entrance(key, state.Protocol, mesh, accessLogs(p.r))...)
 	return out
 }
 
@@ -108,11 +108,11 @@ func (p *planner) mayRead(reader, service string, out *Part) bool {
 }
 
 // entrance is where the client's traffic to an upstream enters: the listener and its routes.
-func (k UpstreamKey) entrance(key ChainKey, protocol string, mesh *chain.Mesh) []Ref {
+func (k UpstreamKey) entrance(key ChainKey, protocol string, mesh *chain.Mesh, logs chain.AccessLogs) []Ref {
 	u := k.Upstream
 	id := u.EnvoyID()
 	l := ListenerKey{
-		EnvoyID: id, Bind: u.bind(), ExactBalance: u.Config.ExactBalance, Protocol: protocol,
+		EnvoyID: id, Bind: u.bind(), ExactBalance: u.Config.ExactBalance, Protocol: protocol, AccessLogs: logs,
 		StatPrefix: fmt.Sprintf("upstream.%s.default.default.%s", u.Service, key.Datacenter),
 	}
 	if !chain.IsLayer7(protocol) {

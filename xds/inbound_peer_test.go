@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -312,6 +313,19 @@ func TestEnvoyAcceptsEverythingThatShapesWhatComesIn(t *testing.T) {
 			m.sidecar(everything("http"))
 			m.answers(false, "app")
 		}
+		logFile := filepath.Join(t.TempDir(), "access.log")
+		for _, logs := range []chain.AccessLogs{{Enabled: true}, {Enabled: true, Type: "file", Path: logFile, TextFormat: "%REQ(:PATH)% %RESPONSE_CODE%"}} {
+			m.entries(chain.KindProxyDefaults, &chain.ProxyDefaults{Header: chain.Header{Name: chain.GlobalName}, AccessLogs: &logs})
+			m.sidecar(everything("http"))
+			m.answers(false, "app")
+		}
+		testenv.Eventually(t, 15*time.Second, func() error {
+			text, err := os.ReadFile(logFile)
+			if err == nil && !strings.HasPrefix(string(text), "/ 200\n") {
+				err = fmt.Errorf("what is logged is %q", text)
+			}
+			return err
+		})
 		if p := m.proxy(sidecarID, xds.StateSynced); p.State != xds.StateSynced {
 			t.Errorf("%+v", p)
 		}

@@ -38,7 +38,7 @@ func proxyDefaults() []Field {
 	return append(bothDefaults(),
 		Field{"Name", Supported, "always `global`"},
 		Field{"Config", Supported, "`protocol`, and the keys of [sidecars](mesh.md); others have no effect"},
-		Field{"AccessLogs", Ignored, sidecar},
+		Field{"AccessLogs", Supported, ""},
 		Field{"FailoverPolicy", InChain, inEnterprise},
 		Field{"PrioritizeByLocality.Mode", Rejected, enterprise},
 	)

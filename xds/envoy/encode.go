@@ -58,15 +58,18 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 	case snapshot.AggregateKey:
 		return aggregate(p), p.Children(), nil
 	case snapshot.ListenerKey:
-		return httpListener(p), nil, nil
+		l, err := logged(httpListener(p), p.AccessLogs)
+		return l, nil, err
 	case snapshot.Intentions:
 		return intentions(ref.Name, p), nil, nil
 	case snapshot.Eviction:
 		return eviction(ref.Name, p), nil, nil
 	case snapshot.PublicListenerKey:
-		return publicListener(p), []string{snapshot.LocalApp}, nil
+		l, err := logged(publicListener(p), p.AccessLogs)
+		return l, []string{snapshot.LocalApp}, err
 	case snapshot.ExposedListenerKey:
-		return exposedListener(p), []string{p.Cluster}, nil
+		l, err := logged(exposedListener(p), p.AccessLogs)
+		return l, []string{p.Cluster}, err
 	case snapshot.LocalClusterKey:
 		return localCluster(p), nil, nil
 	case snapshot.Roots:
@@ -77,8 +80,9 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 			msg, refs := routes(key, p)
 			return msg, refs, nil
 		case snapshot.ListenerKey:
-			msg, refs := tcpListener(key, p)
-			return msg, refs, nil
+			l, refs := tcpListener(key, p)
+			l, err := logged(l, key.AccessLogs)
+			return l, refs, err
 		}
 	}
 	return nil, nil, fmt.Errorf("translate %s %s: no translation of a %T", ref.Key.Product(), ref.Name, product)
