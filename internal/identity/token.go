@@ -12,16 +12,29 @@ const Redacted = "[redacted]"
 
 // Token is a secret that a client sends. However it is printed, logged or marshalled, it shows
 // [Redacted]. The zero value is no token.
-type Token struct{ secret string }
+type Token struct {
+	// A function, for the reason that [Key] has one.
+	clear func() string
+}
 
 // NewToken returns the token with this secret; an empty one is no token.
-func NewToken(secret string) Token { return Token{secret} }
+func NewToken(secret string) Token {
+	if secret == "" {
+		return Token{}
+	}
+	return Token{func() string { return secret }}
+}
 
 // Secret returns what was sent, to be sent on to whoever checks it.
-func (t Token) Secret() string { return t.secret }
+func (t Token) Secret() string {
+	if t.clear == nil {
+		return ""
+	}
+	return t.clear()
+}
 
 // IsZero reports whether there is no token.
-func (t Token) IsZero() bool { return t.secret == "" }
+func (t Token) IsZero() bool { return t.clear == nil }
 
 // String returns [Redacted].
 func (t Token) String() string { return Redacted }
@@ -38,4 +51,4 @@ func (t Token) LogValue() slog.Value { return slog.StringValue(Redacted) }
 // digest is what a token is known by.
 type digest [sha256.Size]byte
 
-func (t Token) digest() digest { return sha256.Sum256([]byte(t.secret)) }
+func (t Token) digest() digest { return sha256.Sum256([]byte(t.Secret())) }
