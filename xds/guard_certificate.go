@@ -58,9 +58,12 @@ func namesService(uri *url.URL) bool {
 	return strings.EqualFold(uri.Scheme, "spiffe") && len(parts) >= 3 && parts[len(parts)-2] == "svc"
 }
 
-// names reports whether a URI is that of a service here. Consul ignores the case of names.
+// names reports whether a URI is that of a service here. The case of the service's name counts: Consul
+// issues certificates by rules that mind it, so Web and web may be given to different people.
 func (g *guard) names(uri *url.URL, service string) bool {
-	return uri.User == nil && uri.RawQuery == "" && uri.Fragment == "" && strings.EqualFold(uri.String(), g.nameOf(service))
+	got, want, before := uri.String(), g.nameOf(service), len(g.nameOf(""))
+	return uri.User == nil && uri.RawQuery == "" && uri.Fragment == "" && len(got) == len(want) &&
+		strings.EqualFold(got[:before], want[:before]) && got[before:] == want[before:]
 }
 
 // nameOf is the name of a service in certificates.

@@ -103,7 +103,8 @@ func TestACertificateAdmitsTheServiceItNames(t *testing.T) {
 		code    codes.Code
 	}{
 		"its own":              {[]string{base + "web"}, "web", true, codes.OK},
-		"in other letters":     {[]string{"spiffe://TD.consul/ns/default/dc/dc1/svc/WEB"}, "web", true, codes.OK},
+		"a domain as written":  {[]string{"spiffe://TD.consul/ns/default/dc/DC1/svc/web"}, "web", true, codes.OK},
+		"in other letters":     {[]string{base + "WEB"}, "web", false, codes.PermissionDenied},
 		"one of several":       {[]string{base + "api", base + "web"}, "web", true, codes.OK},
 		"none named":           {nil, "web", false, codes.OK},
 		"no service's":         {[]string{"spiffe://td.consul/agent/client/dc/dc1/id/n1"}, "web", false, codes.OK},
