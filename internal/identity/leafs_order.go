@@ -24,6 +24,7 @@ type kept struct {
 	now      *leaf
 	waiting  *result // a certificate whose root is not known yet
 	rotating string  // the root for whose sake it is renewed
+	repeats  int     // how often that brought the certificate that there was
 	failed   int     // attempts since the last success
 	failure  string
 	alarmed  bool
@@ -154,9 +155,10 @@ func (k *keeper) admit(one *kept, r result, now time.Time) {
 	}
 	switch active := k.authority.active; {
 	case root == active:
-		one.rotating = ""
-	case one.rotating == active: // whoever issues does not know yet that another root signs
-		one.due = now.Add(leastLife + rand.N(leastLife))
+		one.rotating, one.repeats = "", 0
+	case one.rotating == active: // whoever issues does not sign by the other root yet
+		wait := one.patience(same)
+		one.due = now.Add(wait + rand.N(wait))
 	default:
 		k.retrust(one, now)
 	}
@@ -190,6 +192,24 @@ const (
 	renewFirst = 0.6
 	renewLast  = 0.9
 )
+
+const (
+	// repeatTime is how long is waited at least when an agent still gives the certificate that it has: one
+	// that follows it for others, such as its own sidecars, waits up to 30 s before it renews it, and asking
+	// costs nobody a signature.
+	repeatTime = 3 * time.Second
+	// mostRepeats is how often that is done before it is taken for something that lasts.
+	mostRepeats = 12
+)
+
+// patience is how long is waited at least for a certificate of another root.
+func (one *kept) patience(same bool) time.Duration {
+	if !same || one.repeats >= mostRepeats {
+		return leastLife
+	}
+	one.repeats++
+	return repeatTime
+}
 
 // leastLife is how long a certificate is used at least before another is ordered for its age: clocks that
 // differ must not make us order without end.

@@ -222,7 +222,7 @@ func (k *keeper) retrust(one *kept, now time.Time) bool {
 	if root == k.authority.active || k.authority.active == "" || one.rotating == k.authority.active {
 		return false
 	}
-	one.rotating = k.authority.active
+	one.rotating, one.repeats = k.authority.active, 0
 	one.due = earliest(one.due, now.Add(rand.N(k.cfg.Spread)))
 	return true
 }
