@@ -14,8 +14,9 @@ type central struct {
 	upstreams chain.UpstreamConfiguration
 	// gateway is the mode of mesh gateways of the client's service, or of all.
 	gateway chain.MeshGatewayMode
-	// proxies is the free-form configuration of all proxies.
+	// proxies is the free-form configuration of all proxies, inbound what there is of it in the entries.
 	proxies map[string]any
+	inbound InboundConfig
 }
 
 // centralOf reads what concerns a client: only one of the mesh has to do with gateways, and with the entry
@@ -30,11 +31,13 @@ func centralOf(e chain.Entries, kind Kind, service string) central {
 		return c
 	}
 	if d != nil {
-		c.gateway = d.MeshGateway.Mode
+		c.gateway, c.inbound = d.MeshGateway.Mode, fromServiceDefaults(d)
 	}
 	if p, ok := e.Entry(chain.KindProxyDefaults, chain.GlobalName).(*chain.ProxyDefaults); ok {
 		c.gateway = cmp.Or(c.gateway, p.MeshGateway.Mode)
 		c.proxies = p.Config
+		all, _ := fromProxyConfig(p.Config)
+		c.inbound = c.inbound.or(all)
 	}
 	return c
 }
@@ -56,6 +59,12 @@ func (c central) upstream(u Upstream, proxy chain.MeshGatewayMode) UpstreamConfi
 	}
 	out.MeshGateway = cmp.Or(out.MeshGateway, c.gateway)
 	return out
+}
+
+// settings are those of a sidecar for all its upstreams. The size of headers is the same for what comes in.
+func (c central) settings(p *facts.Proxy) Settings {
+	own, _ := fromProxyConfig(p.Config)
+	return Settings{FetchTimeout: c.fetchTimeout(p), MaxRequestHeadersKB: own.or(c.inbound).MaxRequestHeadersKB}
 }
 
 // fetchTimeout is how long a sidecar waits for endpoints and routes; what does not fit counts as unset.

@@ -72,6 +72,14 @@ func (u Upstream) EnvoyID() string {
 	return id
 }
 
+// Settings are how a sidecar treats all its upstreams. They are comparable and so part of keys.
+type Settings struct {
+	// FetchTimeout is how long it waits for endpoints and routes.
+	FetchTimeout Timeout
+	// MaxRequestHeadersKB is Envoy's default when it is 0.
+	MaxRequestHeadersKB uint32
+}
+
 // Limit is a bound that may be unset. It is comparable.
 type Limit struct {
 	Set   bool

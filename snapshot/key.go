@@ -102,9 +102,9 @@ type ListenerKey struct {
 	Bind    Bind
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	ExactBalance bool
-	// FetchTimeout is how long Envoy waits for the routes.
-	FetchTimeout Timeout
-	AccessLogs   chain.AccessLogs
+	// Settings are set for protocols of layer 7 only.
+	Settings   Settings
+	AccessLogs chain.AccessLogs
 	// Protocol is the chain's.
 	Protocol string
 	// Chain is set for protocols below layer 7 only.

@@ -43,9 +43,9 @@ func (s *selector) upstreams(c Client, list []Upstream, p *facts.Proxy) []PartKe
 	keys := make([]PartKey, 0, len(list))
 	bound := map[string]string{}
 	central := centralOf(s.r, s.kind, c.Service)
-	fetch := central.fetchTimeout(p)
+	settings := central.settings(p)
 	for _, u := range list {
-		key := UpstreamKey{Kind: s.kind, Reader: c.Reader, Upstream: u, FetchTimeout: fetch}
+		key := UpstreamKey{Kind: s.kind, Reader: c.Reader, Upstream: u, Settings: settings}
 		if u.unsupported == "" {
 			key.Upstream.Config = central.upstream(u, p.MeshGateway.Mode)
 			bind := u.bind().String()

@@ -84,7 +84,7 @@ func (t *targets) await(reason string) {
 // cluster adds a cluster of one target and its endpoint set.
 func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target, name string) {
 	t.add(name, ClusterKey{
-		Name: name, ConnectTimeout: target.ConnectTimeout, FetchTimeout: t.upstream.FetchTimeout, Protocol: c.Protocol,
+		Name: name, ConnectTimeout: node.Resolver.ConnectTimeout, FetchTimeout: t.upstream.Settings.FetchTimeout, Protocol: c.Protocol,
 		LoadBalancer: loadBalancer(node),
 		Limits:       t.upstream.Upstream.Config.Limits, Outlier: t.upstream.Upstream.Config.Outlier,
 		Transport: t.transport(target),

@@ -15,8 +15,8 @@ type UpstreamKey struct {
 	Reader string
 	// Upstream is what the client wants, with what central configuration says of it.
 	Upstream Upstream
-	// FetchTimeout is how long the client's proxy waits for endpoints and routes.
-	FetchTimeout Timeout
+	// Settings are those of the client for all its upstreams.
+	Settings Settings
 	// Taken names another upstream of the client that has the same address, if one does.
 	Taken string
 }
@@ -119,7 +119,7 @@ func (k UpstreamKey) entrance(key ChainKey, protocol string, mesh *chain.Mesh, l
 		l.Chain = key
 		return []Ref{{Name: ListenerName(id, l.Bind), Key: l}}
 	}
-	l.FetchTimeout = k.FetchTimeout
+	l.Settings = k.Settings
 	return []Ref{
 		{Name: ListenerName(id, l.Bind), Key: l},
 		{Name: id, Key: RoutesKey{Name: id, Chain: key, ValidateClusters: mesh.ValidateClusters}},

@@ -92,12 +92,12 @@ func fromEntry(u *chain.UpstreamConfig) UpstreamConfig {
 type opaqueConfig struct {
 	Protocol         string `mapstructure:"protocol"`
 	ConnectTimeoutMs int    `mapstructure:"connect_timeout_ms"`
-	Limits           *struct {
+	Limits           struct {
 		MaxConnections        *int `mapstructure:"max_connections"`
 		MaxPendingRequests    *int `mapstructure:"max_pending_requests"`
 		MaxConcurrentRequests *int `mapstructure:"max_concurrent_requests"`
 	} `mapstructure:"limits"`
-	PassiveHealthCheck *struct {
+	PassiveHealthCheck struct {
 		Interval                time.Duration  `mapstructure:"interval"`
 		MaxFailures             uint32         `mapstructure:"max_failures"`
 		EnforcingConsecutive5xx *uint32        `mapstructure:"enforcing_consecutive_5xx"`
@@ -147,6 +147,7 @@ func spelledAnyhow(field string) bool {
 func oneLine(err error) string {
 	const most = 300
 	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = strings.TrimPrefix(text, "decoding failed due to the following error(s): ")
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
@@ -164,18 +165,15 @@ func fromRegistration(u facts.Upstream) UpstreamConfig {
 		BalanceOutboundConnections: o.BalanceOutboundConnections,
 		EnvoyListenerJSON:          o.EnvoyListenerJSON, EnvoyClusterJSON: o.EnvoyClusterJSON,
 	}
-	if l := o.Limits; l != nil {
-		entry.Limits = &chain.UpstreamLimits{
-			MaxConnections: unsigned(l.MaxConnections), MaxPendingRequests: unsigned(l.MaxPendingRequests),
-			MaxConcurrentRequests: unsigned(l.MaxConcurrentRequests),
-		}
+	entry.Limits = &chain.UpstreamLimits{
+		MaxConnections: unsigned(o.Limits.MaxConnections), MaxPendingRequests: unsigned(o.Limits.MaxPendingRequests),
+		MaxConcurrentRequests: unsigned(o.Limits.MaxConcurrentRequests),
 	}
-	if p := o.PassiveHealthCheck; p != nil {
-		entry.PassiveHealthCheck = &chain.PassiveHealthCheck{
-			Interval: p.Interval, MaxFailures: p.MaxFailures,
-			EnforcingConsecutive5xx: p.EnforcingConsecutive5xx,
-			MaxEjectionPercent:      p.MaxEjectionPercent, BaseEjectionTime: p.BaseEjectionTime,
-		}
+	entry.PassiveHealthCheck = &chain.PassiveHealthCheck{
+		Interval: o.PassiveHealthCheck.Interval, MaxFailures: o.PassiveHealthCheck.MaxFailures,
+		EnforcingConsecutive5xx: o.PassiveHealthCheck.EnforcingConsecutive5xx,
+		MaxEjectionPercent:      o.PassiveHealthCheck.MaxEjectionPercent,
+		BaseEjectionTime:        o.PassiveHealthCheck.BaseEjectionTime,
 	}
 	c := fromEntry(entry)
 	if c.ignored != "" {

@@ -144,7 +144,7 @@ func duration(name string, d *durationpb.Duration) []string {
 }
 
 func retryNotes(p *routev3.RetryPolicy) ([]string, error) {
-	if err := only(p, "retry_on", "num_retries", "retriable_status_codes"); err != nil {
+	if err := only(p, "retry_on", "num_retries", "retriable_status_codes", "retry_priority"); err != nil {
 		return nil, err
 	}
 	retries := uint32(1) // Envoy's default
@@ -162,7 +162,11 @@ func retryNotes(p *routev3.RetryPolicy) ([]string, error) {
 	if on == "" {
 		on = "nothing"
 	}
-	return []string{fmt.Sprintf("retries=%d", retries), "on=" + on}, nil
+	notes := []string{fmt.Sprintf("retries=%d", retries), "on=" + on}
+	if p.GetRetryPriority() != nil {
+		notes = append(notes, "at=next-target")
+	}
+	return notes, nil
 }
 
 func hashNote(h *routev3.RouteAction_HashPolicy) (string, error) {

@@ -141,7 +141,7 @@ func (s *simulator) request(r request) (answer, error) {
 	if !ok {
 		return answer{}, errNotHTTP
 	}
-	if err := only(hcm, "stat_prefix", "rds", "http_filters", "upgrade_configs", "tracing", "http2_protocol_options"); err != nil {
+	if err := only(hcm, "stat_prefix", "rds", "http_filters", "upgrade_configs", "tracing", "http2_protocol_options", "max_request_headers_kb"); err != nil {
 		return answer{}, err
 	}
 	if err := knownFilters(hcm); err != nil {

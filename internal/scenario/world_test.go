@@ -59,7 +59,9 @@ func (w *world) read(t *testing.T, f txtar.File, datacenter string) {
 	t.Helper()
 	file := entry.Decode(f.Name, f.Data)
 	for _, p := range file.Problems {
-		t.Errorf("%s: %s: %s", p.Origin, p.Entry, p.Message)
+		if p.IsError() {
+			t.Errorf("%s: %s: %s", p.Origin, p.Entry, p.Message)
+		}
 	}
 	for _, in := range file.Instances {
 		in.Node.Datacenter = datacenter

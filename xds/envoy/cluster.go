@@ -100,6 +100,9 @@ func balance(c *clusterv3.Cluster, lb snapshot.LoadBalancer) {
 		}
 	case "ring_hash":
 		c.LbPolicy = clusterv3.Cluster_RING_HASH
+		if lb.MinRing == 0 && lb.MaxRing == 0 {
+			return
+		}
 		ring := &clusterv3.Cluster_RingHashLbConfig{}
 		if lb.MinRing > 0 {
 			ring.MinimumRingSize = wrapperspb.UInt64(lb.MinRing)

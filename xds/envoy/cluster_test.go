@@ -49,7 +49,7 @@ func TestLoadBalancingPolicies(t *testing.T) {
 			snapshot.LoadBalancer{Policy: "least_request", LeastRequestsChoices: 5},
 			`{"lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 5}}`,
 		},
-		"ring hash": {snapshot.LoadBalancer{Policy: "ring_hash"}, `{"lbPolicy": "RING_HASH", "ringHashLbConfig": {}}`},
+		"ring hash": {snapshot.LoadBalancer{Policy: "ring_hash"}, `{"lbPolicy": "RING_HASH"}`},
 		"ring hash within bounds": {
 			snapshot.LoadBalancer{Policy: "ring_hash", MinRing: 64, MaxRing: 512},
 			`{"lbPolicy": "RING_HASH", "ringHashLbConfig": {"minimumRingSize": 64, "maximumRingSize": 512}}`,

@@ -9,6 +9,7 @@ import (
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/snapshot"
@@ -40,13 +41,16 @@ func httpListener(k snapshot.ListenerKey) *listenerv3.Listener {
 	hcm := &hcmv3.HttpConnectionManager{
 		StatPrefix: k.StatPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-			ConfigSource: fromADSWithin(k.FetchTimeout), RouteConfigName: k.EnvoyID,
+			ConfigSource: fromADSWithin(k.Settings.FetchTimeout), RouteConfigName: k.EnvoyID,
 		}},
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		Tracing:        &hcmv3.HttpConnectionManager_Tracing{RandomSampling: &typev3.Percent{}},
 	}
 	if k.Protocol == "http2" || k.Protocol == "grpc" {
 		hcm.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{}
+	}
+	if kb := k.Settings.MaxRequestHeadersKB; kb > 0 {
+		hcm.MaxRequestHeadersKb = wrapperspb.UInt32(kb)
 	}
 	for _, f := range httpFilters {
 		if f.when(k) {

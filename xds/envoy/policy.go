@@ -8,6 +8,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	prioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -41,6 +42,17 @@ func retry(d *chain.RouteDestination) *routev3.RetryPolicy {
 		out.NumRetries = wrapperspb.UInt32(d.NumRetries)
 	}
 	return out
+}
+
+// previousPriorities has a retry go on to the next target of a failover, instead of back to the one that has
+// just failed. Consul asks for it behind splitters only.
+func previousPriorities() *routev3.RetryPolicy_RetryPriority {
+	return &routev3.RetryPolicy_RetryPriority{
+		Name: "envoy.retry_priorities.previous_priorities",
+		ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
+			TypedConfig: pack(&prioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: 1}),
+		},
+	}
 }
 
 // modify translates changes of headers, in the order of their names.

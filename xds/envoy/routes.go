@@ -108,9 +108,23 @@ func (b *routeBuilder) route(r *chain.Route) *routev3.Route {
 	action.Timeout = timeout(d.RequestTimeout)
 	action.IdleTimeout = timeout(d.IdleTimeout)
 	action.RetryPolicy = retry(d)
+	if action.RetryPolicy != nil && b.failsOver(b.chain.Nodes[r.NextNode]) {
+		action.RetryPolicy.RetryPriority = previousPriorities()
+	}
 	out.RequestHeadersToAdd, out.RequestHeadersToRemove = modify(d.RequestHeaders)
 	out.ResponseHeadersToAdd, out.ResponseHeadersToRemove = modify(d.ResponseHeaders)
 	return out
+}
+
+// failsOver reports whether a leg of a splitter fails over.
+func (b *routeBuilder) failsOver(node *chain.Node) bool {
+	if node == nil || node.Type != chain.NodeSplitter {
+		return false
+	}
+	return slices.ContainsFunc(node.Splits, func(s *chain.Split) bool {
+		leg := b.chain.Nodes[s.NextNode]
+		return leg != nil && leg.Resolver != nil && leg.Resolver.Failover != nil && len(leg.Resolver.Failover.Targets) > 0
+	})
 }
 
 // rewrite replaces what a route's path matched by. A prefix that is replaced by / takes the slash that
