@@ -28,8 +28,9 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// start starts a program that logs to a file in a directory. The caller stops it.
-func start(dir, name, program string, args ...string) (*process, error) {
+// start starts a program that logs to a file in a directory. With a token it has that in its environment. The
+// caller stops it.
+func start(dir, name, token, program string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	out, err := os.Create(p.log)
 	if err != nil {
@@ -38,6 +39,9 @@ func start(dir, name, program string, args ...string) (*process, error) {
 	defer out.Close()
 	p.cmd = command(context.Background(), program, args...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
+	if token != "" {
+		p.cmd.Env = append(p.cmd.Env, "CONSUL_HTTP_TOKEN="+token)
+	}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

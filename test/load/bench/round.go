@@ -72,7 +72,7 @@ func (c config) measure(ctx context.Context, dir string, s scenario, server serv
 		return nil, err
 	}
 	defer consul.stop()
-	api := catalog.NewConsul(at.http, "")
+	api := catalog.NewConsul(at.http, server.token())
 	defer api.Close()
 	if _, err := api.Seed(ctx, size); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c config) measure(ctx context.Context, dir string, s scenario, server serv
 	args := []string{"-process", fmt.Sprintf("consul=%d", consul.pid())}
 	xds := at.grpc
 	if server.catenary {
-		catenary, address, err := c.startCatenary(ctx, dir, at, server.tls)
+		catenary, address, err := c.startCatenary(ctx, dir, at, server)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (c config) measure(ctx context.Context, dir string, s scenario, server serv
 		xds = address
 	}
 	args = append(args, generatorArgs(c.run, size, xds, at.http)...)
-	return c.generate(ctx, append(args, fmt.Sprintf("-tls=%t", server.tls)))
+	return c.generate(ctx, append(args, fmt.Sprintf("-tls=%t", server.tls), "-token", server.token(), "-consul-token", server.token()))
 }
 
 func generatorArgs(run runConfig, size catalog.Config, xds, consul string) []string {
@@ -144,7 +144,7 @@ func startConsul(ctx context.Context, dir, program, hcl string) (*process, addre
 	if hcl != "" {
 		args = append(args, "-hcl", hcl)
 	}
-	p, err := start(dir, "consul", program, args...)
+	p, err := start(dir, "consul", "", program, args...)
 	if err != nil {
 		return nil, addresses{}, err
 	}
@@ -156,7 +156,7 @@ func startConsul(ctx context.Context, dir, program, hcl string) (*process, addre
 	return p, at, nil
 }
 
-func (c config) startCatenary(ctx context.Context, dir string, consul addresses, tls bool) (*process, string, error) {
+func (c config) startCatenary(ctx context.Context, dir string, consul addresses, as server) (*process, string, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, "", err
@@ -165,7 +165,7 @@ func (c config) startCatenary(ctx context.Context, dir string, consul addresses,
 	if err != nil {
 		return nil, "", err
 	}
-	if tls {
+	if as.tls {
 		cert, key, err := certify(dir)
 		if err != nil {
 			return nil, "", err
@@ -175,7 +175,7 @@ func (c config) startCatenary(ctx context.Context, dir string, consul addresses,
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	admin := fmt.Sprintf("127.0.0.1:%d", ports[1])
 	args := append([]string{"serve", "--consul-addr", consul.http, "--grpc-addr", address, "--admin-addr", admin, "--log-level", "warn"}, flags...)
-	p, err := start(dir, "catenary", c.catenary, args...)
+	p, err := start(dir, "catenary", as.token(), c.catenary, args...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -53,8 +53,8 @@ type server struct {
 	hcl string
 	// catenary says that catenary is measured, which follows the Consul; otherwise Consul itself.
 	catenary bool
-	// tls says that catenary's port is encrypted.
-	tls bool
+	// tls says that catenary's port is encrypted, acl that Consul has ACLs and all is done by a token.
+	tls, acl bool
 }
 
 func (s server) key() string { return s.name }
@@ -66,10 +66,26 @@ func servers() []server {
 		{name: "uncapped", title: "Consul, cap lifted", hcl: `xds { update_max_per_second = 100000 }`},
 		{name: "catenary", title: "catenary", catenary: true},
 		{name: "tls", title: "catenary over TLS", catenary: true, tls: true},
+		{name: "auth", title: "catenary over TLS, by token", catenary: true, tls: true, acl: true, hcl: guarded},
+		{name: "consul-auth", title: "Consul, by token", acl: true, hcl: guarded},
 	}
 }
 
 const usualServers = 3
+
+// secret is the token that all is done by where Consul has ACLs.
+const secret = "22222222-3333-4444-5555-666666666666"
+
+// guarded turns ACLs on.
+const guarded = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + secret + `", agent = "` + secret + `" } }`
+
+// token is what all is done by; empty where Consul has no ACLs.
+func (s server) token() string {
+	if !s.acl {
+		return ""
+	}
+	return secret
+}
 
 // chooseServers returns the servers that a list with commas names; all of them are the usual ones.
 func chooseServers(list string) ([]server, error) {

@@ -14,6 +14,7 @@ type kind int
 
 const (
 	clusters kind = iota
+	secrets
 	endpoints
 	listeners
 	routes
@@ -22,11 +23,11 @@ const (
 
 // url is the type's URL.
 func (k kind) url() string {
-	return [kinds]string{wire.ClusterType, wire.EndpointType, wire.ListenerType, wire.RouteType}[k]
+	return [kinds]string{wire.ClusterType, wire.SecretType, wire.EndpointType, wire.ListenerType, wire.RouteType}[k]
 }
 
 // String is the name of the service of that type.
-func (k kind) String() string { return [kinds]string{"CDS", "EDS", "LDS", "RDS"}[k] }
+func (k kind) String() string { return [kinds]string{"CDS", "SDS", "EDS", "LDS", "RDS"}[k] }
 
 func kindOf(url []byte) (kind, error) {
 	for k := clusters; k < kinds; k++ {
@@ -155,7 +156,7 @@ func (h *held) put(x wire.Resource) {
 
 // remove forgets what is gone. That a name asked for does not exist is an answer.
 func (h *held) remove(name []byte, k kind) {
-	if k == endpoints || k == routes {
+	if k != clusters && k != listeners {
 		h.versions[string(name)] = ""
 		return
 	}
@@ -166,8 +167,11 @@ func (h *held) remove(name []byte, k kind) {
 func (e *envoy) follow(k kind) error {
 	switch k {
 	case clusters:
+		if err := e.nameAll(secrets, wire.SecretsOf); err != nil {
+			return err
+		}
 		return e.name(endpoints, wire.EndpointsOf)
-	case endpoints:
+	case secrets, endpoints:
 		e.listen()
 	case listeners:
 		return e.nameAll(routes, wire.RoutesOf)
@@ -234,8 +238,8 @@ func (e *envoy) listen() {
 }
 
 func (e *envoy) warm() bool {
-	h := &e.held[endpoints]
-	return e.held[clusters].answered && len(h.wanted) >= e.clusters && len(h.versions) >= len(h.wanted)
+	h, s := &e.held[endpoints], &e.held[secrets]
+	return e.held[clusters].answered && len(h.wanted) >= e.clusters && len(h.versions) >= len(h.wanted) && len(s.versions) >= len(s.wanted)
 }
 
 func (e *envoy) whole() bool {

@@ -7,6 +7,7 @@ package wire
 // The resource types that an Envoy asks for, in the order it asks.
 const (
 	ClusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	SecretType   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 	EndpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 	ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"

@@ -28,6 +28,31 @@ func EndpointsOf(cluster []byte) (string, error) {
 	return string(name), nil
 }
 
+// SecretsOf returns the names under which a Cluster's certificate and roots are asked for, if they are.
+func SecretsOf(cluster []byte) ([]string, error) {
+	// Cluster.transport_socket, its typed_config, the value of that, and UpstreamTlsContext.common_tls_context.
+	tls, err := at(cluster, 24, 3, 2, 1)
+	if err != nil || tls == nil {
+		return nil, err
+	}
+	const certificates, validation, combined = 6, 7, 8
+	var names []string
+	err = each(tls, func(f field) (err error) {
+		var name []byte
+		switch f.Num {
+		case certificates, validation:
+			name, err = at(f.Bytes, 1)
+		case combined:
+			name, err = at(f.Bytes, 2, 1)
+		}
+		if len(name) > 0 {
+			names = append(names, string(name))
+		}
+		return err
+	})
+	return names, err
+}
+
 // Health is an endpoint's HealthStatus.
 type Health uint64
 

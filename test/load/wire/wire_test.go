@@ -10,6 +10,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	managerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/google/go-cmp/cmp"
@@ -155,6 +156,28 @@ func TestEveryEndpointOfEveryLocality(t *testing.T) {
 	}
 	if !got[0].Health.Healthy() || !got[1].Health.Healthy() || got[2].Health.Healthy() {
 		t.Errorf("healthy: %v", got)
+	}
+}
+
+func TestSecretsOfACluster(t *testing.T) {
+	named := func(name string) *tlsv3.SdsSecretConfig { return &tlsv3.SdsSecretConfig{Name: name} }
+	message := encoded(t, &clusterv3.Cluster{Name: "c", TransportSocket: &corev3.TransportSocket{
+		Name: "tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(t, &tlsv3.UpstreamTlsContext{
+			CommonTlsContext: &tlsv3.CommonTlsContext{
+				TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{named("leaf")},
+				ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{
+					CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+						DefaultValidationContext: &tlsv3.CertificateValidationContext{}, ValidationContextSdsSecretConfig: named("roots"),
+					},
+				},
+			},
+		})},
+	}})
+	if got, err := wire.SecretsOf(message); err != nil || !slices.Equal(got, []string{"leaf", "roots"}) {
+		t.Errorf("%q %v", got, err)
+	}
+	if got, err := wire.SecretsOf(encoded(t, &clusterv3.Cluster{Name: "plain"})); err != nil || len(got) != 0 {
+		t.Errorf("of plaintext: %q %v", got, err)
 	}
 }
 
