@@ -26,7 +26,7 @@ func rows(kind chain.Kind) []Field {
 const (
 	enterprise   = "CAT1004: Consul Enterprise"
 	sidecar      = "sidecars are not configured by it yet"
-	gateways     = "mesh gateways are not used yet"
+	gateways     = "by sidecars, towards other datacenters; clients without sidecar dial instances themselves"
 	extensions   = "extensions are not applied yet"
 	peering      = "cluster peering is not supported: such an upstream stays pending"
 	inEnterprise = "Consul acts on it in Enterprise only"
@@ -49,7 +49,7 @@ func serviceDefaults() []Field {
 		Field{"Name", Supported, ""},
 		Field{"Meta", Supported, "the chain's ServiceMeta"},
 		Field{"Protocol", Supported, "left out, it means tcp, whatever proxy-defaults say"},
-		Field{"ExternalSNI", InChain, "clients dial without TLS yet"},
+		Field{"ExternalSNI", Supported, "by sidecars; others dial without TLS"},
 		Field{"Destination", Ignored, "destinations outside the mesh are not served yet"},
 		Field{"MaxInboundConnections", Supported, "by sidecars"},
 		Field{"LocalConnectTimeoutMs", Supported, "by sidecars"},
@@ -74,7 +74,7 @@ func bothDefaults() []Field {
 		{"TransparentProxy.OutboundListenerPort", Ignored, sidecar},
 		{"TransparentProxy.DialedDirectly", InChain, ""},
 		{"MutualTLSMode", Ignored, sidecar},
-		{"MeshGateway.Mode", InChain, gateways},
+		{"MeshGateway.Mode", Supported, gateways},
 		{"Expose.Checks", Ignored, "only Consul's agent knows the paths of checks: list them under Paths"},
 		{"Expose.Paths", Supported, "by sidecars"},
 		{"EnvoyExtensions", InChain, extensions},
@@ -92,8 +92,8 @@ func upstreamConfig(path string) []Field {
 		{path + ".ConnectTimeoutMs", Supported, "as an override of the chain"},
 		{path + ".Limits", Supported, ""},
 		{path + ".PassiveHealthCheck", Supported, ""},
-		{path + ".MeshGateway.Mode", InChain, "as an override of the chain; " + gateways},
-		{path + ".BalanceOutboundConnections", Ignored, "connections are not balanced yet"},
+		{path + ".MeshGateway.Mode", Supported, "as an override of the chain; " + gateways},
+		{path + ".BalanceOutboundConnections", Supported, "`exact_balance`"},
 	}
 }
 
@@ -177,7 +177,7 @@ func mesh() []Field {
 		{"Meta", Supported, ownData},
 		{"TransparentProxy", Ignored, "transparent proxies are not served yet"},
 		{"AllowEnablingPermissiveMutualTLS", Ignored, "mutual TLS is always strict"},
-		{"ValidateClusters", Ignored, "routes may name clusters that come later"},
+		{"ValidateClusters", Supported, "by sidecars, of all routes"},
 		{"TLS", Supported, ""},
 		{"HTTP", Supported, ""},
 		{"Peering", Ignored, "cluster peering is not supported"},
