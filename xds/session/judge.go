@@ -211,7 +211,8 @@ func (t *turn) retry(sub *subscription) []*Resource {
 			t.wakeAt(until)
 			return nil
 		}
-		sub.rejected[name] = rejection{version: refused.version}
+		refused.retry = false
+		sub.rejected[name] = refused
 		sub.retries = sub.retries[1:]
 		return []*Resource{r}
 	}

@@ -15,6 +15,7 @@ type rejection struct {
 	version string
 	// retry says that it will be sent once more, alone: it may only have been in bad company.
 	retry bool
+	nack  *Nack
 }
 
 // settle ends the flight by the client's answer.
@@ -54,6 +55,7 @@ func (sub *subscription) accept(b *batch) {
 // Each refusal takes at least one resource out of what is sent, so that it ends.
 func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 	suspects := blamed(f, refusal.Message)
+	sub.record.refused(f, now, refusal, suspects)
 	for _, r := range f.puts {
 		if !sub.subscribed(r.Name) {
 			continue
@@ -79,7 +81,6 @@ func (sub *subscription) refuse(f *flight, now time.Time, refusal *Refusal) {
 		sub.held.doubt(r.Name)
 		sub.mark(r.Name, false)
 	}
-	sub.record.refused(f, now, refusal, suspects)
 }
 
 func (sub *subscription) reject(r *Resource, retry bool) {
@@ -92,7 +93,7 @@ func (sub *subscription) reject(r *Resource, retry bool) {
 	if sub.rejected == nil {
 		sub.rejected = map[string]rejection{}
 	}
-	sub.rejected[r.Name] = rejection{version: r.Version, retry: retry}
+	sub.rejected[r.Name] = rejection{version: r.Version, retry: retry, nack: sub.record.nack}
 }
 
 func (sub *subscription) queueRetry(name string) {

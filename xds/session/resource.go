@@ -26,6 +26,10 @@ type Resource struct {
 	// stands for as long as it lives.
 	TTL time.Duration
 
+	// PublishedAt is when the content was first offered; zero when nobody said. It is set before the
+	// resource is shared.
+	PublishedAt time.Time
+
 	digest digest
 	frame  frame
 	// What sessions note of a client: that it accepted the resource on this stream, that it may have,

@@ -32,6 +32,7 @@ import (
 //	pass 1s                         time passes
 //	wake 1s                         the last turn wanted to be called again after that long ("none")
 //	status TYPE STATE               of the type
+//	book TYPE [NAME=STANDING...]    of all names of the type, with the versions in force and refused
 //
 // Responses read "cluster a=1 b=2" (SotW; "a=" is an empty assignment) or "cluster +a=1 -b" (delta),
 // with "a=1~10s" for a TTL and "~a" (SotW) or "~a=1" (delta) for a heartbeat, and "cluster nothing" when they are empty;
@@ -135,6 +136,10 @@ func (sc *script) check(verb string, args []string) bool {
 	case "status":
 		if got := sc.status(args[0]).Sync; string(got) != args[1] {
 			sc.t.Fatalf("%s is %s, want %s", args[0], got, args[1])
+		}
+	case "book":
+		if got, want := sc.book(args[0]), strings.Join(args[1:], " "); got != want {
+			sc.t.Fatalf("the book has %q, want %q", got, want)
 		}
 	default:
 		return false
