@@ -2,7 +2,6 @@ package snapshot_test
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -257,65 +256,6 @@ func sidecar(id string, upstreams ...facts.Upstream) *facts.Instance {
 	in.Service.Kind = "connect-proxy"
 	in.Service.Proxy = &facts.Proxy{DestinationServiceName: "web", Upstreams: upstreams}
 	return in
-}
-
-// meshed is a fleet of which the sidecars of web can be given their identity.
-func meshed(t *testing.T, services ...string) *fleet {
-	f := loaded(t, snapshot.Config{}, services...)
-	f.store.Commit(func(tx *facts.Tx) {
-		tx.Roots(facts.Roots{TrustDomain: "catenary.local", List: []facts.Root{{ID: "r", Cert: "CERT", Active: true}}})
-		tx.Leaf(facts.LeafOf("web"), facts.Leaf{Service: "web", Serial: "1"})
-		tx.DefaultIntention(true)
-	})
-	return f
-}
-
-// proved is a sidecar of web that has proved to be one.
-func proved(id string) snapshot.Client { return snapshot.Client{ID: id, Service: "web", Proved: true} }
-
-func TestASidecarDialsTheMeshWithItsIdentityAndNotInPlaintext(t *testing.T) {
-	f := meshed(t, "api", "db", "web")
-	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
-	f.instances(facts.Connect("dc1", "db"), confirmed, instance("db", "db-v1", 21002, facts.StatusPassing))
-	f.entries(chain.KindServiceResolver, &chain.ServiceResolver{
-		Header: chain.Header{Name: "api"}, Failover: map[string]chain.Failover{"*": {Service: "db"}},
-	})
-	f.instances(facts.Proxies("dc1", "web"), confirmed,
-		sidecar("p", facts.Upstream{DestinationName: "api", LocalBindPort: 9191}))
-	plan := f.put(proved("p")).Plans["p"]
-	dialled := map[string]string{}
-	for _, r := range plan.Resources() {
-		switch k := r.Key.(type) {
-		case snapshot.EndpointSetKey:
-			if k.Topic.Kind != facts.TopicConnect {
-				t.Errorf("a mesh client dials %s", k.Topic)
-			}
-		case snapshot.ClusterKey:
-			tls, ok := k.Transport.(snapshot.MutualTLS)
-			if !ok {
-				t.Errorf("%s is dialled by %#v", k.Name, k.Transport)
-			}
-			dialled[tls.SNI] = tls.Peer
-		}
-	}
-	const who = "spiffe://catenary.local/ns/default/dc/dc1/svc/"
-	want := map[string]string{"api.default.dc1.internal.catenary.local": who + "api", "db.default.dc1.internal.catenary.local": who + "db"}
-	if plan.Kind != snapshot.Mesh || !maps.Equal(dialled, want) {
-		t.Errorf("a %s client, hold %q, dials %v, want %v", plan.Kind, plan.Hold, dialled, want)
-	}
-}
-
-func TestASidecarWaitsForWhatTheMeshSaysOfTLS(t *testing.T) {
-	f := meshed(t, "api", "web")
-	f.store.Commit(func(tx *facts.Tx) { tx.Forget(facts.Entries(chain.KindMesh)) })
-	f.instances(facts.Connect("dc1", "api"), confirmed, instance("api", "api-v1", 21001, facts.StatusPassing))
-	f.instances(facts.Proxies("dc1", "web"), confirmed, sidecar("p", facts.Upstream{DestinationName: "api", LocalBindPort: 9191}))
-	plan := f.put(proved("p")).Plans["p"]
-	for _, part := range plan.Parts {
-		if part.Name == "api" && (part.Pending == "" || len(part.Resources) > 0) {
-			t.Errorf("api does not wait for the mesh entry: %+v", part)
-		}
-	}
 }
 
 func TestAConnectedProxyKeepsWhatItHasWhenItsRegistrationIsGone(t *testing.T) {
