@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// hangups has the token and the certificates read again at each hangup signal, until the context ends.
+// hangups has the token and the certificates for Consul read again, and the certificates of services renewed,
+// at each hangup signal, until the context ends.
 func (p *plane) hangups(ctx context.Context) error {
 	if p.source.reload == nil {
 		return nil
@@ -21,6 +22,7 @@ func (p *plane) hangups(ctx context.Context) error {
 			if err := p.source.reload(); err != nil {
 				p.log.Error("not all could be read again: what could not stays as it was", "reason", err)
 			}
+			p.certificates.renew()
 		case <-ctx.Done():
 			return nil
 		}

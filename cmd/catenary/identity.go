@@ -54,6 +54,13 @@ func (c *certificates) run(ctx context.Context, store *facts.Store) error {
 	return c.leafs.Run(ctx, store)
 }
 
+// renew has all certificates renewed.
+func (c *certificates) renew() {
+	if c != nil && c.leafs != nil {
+		c.leafs.Renew()
+	}
+}
+
 // Pair returns the certificate and the key of a fact.
 func (c *certificates) Pair(leaf facts.Leaf) (chain, key []byte, ok bool) {
 	if c == nil || c.leafs == nil {

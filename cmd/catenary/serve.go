@@ -32,7 +32,8 @@ func newServe() *cobra.Command {
 
 The source is Consul, as the CONSUL_* variables and --consul-addr name it, or with --from a file or a
 directory of files in Consul's formats. A signal to end makes it not ready, then ends its streams, so
-that proxies go elsewhere, and then itself.`,
+that proxies go elsewhere, and then itself. A hangup has it read its token and its certificates for
+Consul again, and renew those of sidecars.`,
 		Example: "  catenary serve --from examples/shop",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -59,12 +59,19 @@ type member struct {
 // startMesh starts services of the protocols, all of which have all others as upstreams.
 func startMesh(t *testing.T, options []testenv.ConsulOption, members ...*member) *mesh {
 	t.Helper()
+	m := newMesh(t, options, members...)
+	m.serve(m.consul.Env(), "--consul-grpc-addr", m.consul.GRPCAddr())
+	m.sidecars()
+	return m
+}
+
+// newMesh starts a Consul and the services, and registers these with their sidecars.
+func newMesh(t *testing.T, options []testenv.ConsulOption, members ...*member) *mesh {
+	t.Helper()
 	m := &mesh{t: t, consul: testenv.StartConsul(t, options...), members: members}
 	if m.consul.Token() != "" {
 		m.consul.WriteEntry(everyoneMay)
 	}
-	m.catenary = testenv.StartCatenary(t, m.consul.Env(), "--consul-addr", m.consul.HTTPAddr(), "--consul-grpc-addr", m.consul.GRPCAddr())
-	testenv.Eventually(t, patience, m.catenary.Ready)
 	for _, to := range members {
 		to.public, to.ports, to.status = testenv.FreePort(t), map[string]int{}, api.HealthPassing
 		to.port = startService(t, to.name, to.protocol)
@@ -76,10 +83,22 @@ func startMesh(t *testing.T, options []testenv.ConsulOption, members ...*member)
 		}
 		m.register(from, from.name)
 	}
-	for _, from := range members {
-		from.envoy = testenv.StartEnvoy(t, m.bootstrap(from, from.name), testenv.WithDefaultDrain())
-	}
 	return m
+}
+
+// serve starts the catenary that follows Consul.
+func (m *mesh) serve(env []string, args ...string) {
+	m.t.Helper()
+	m.catenary = testenv.StartCatenary(m.t, env, append([]string{"--consul-addr", m.consul.HTTPAddr()}, args...)...)
+	testenv.Eventually(m.t, patience, m.catenary.Ready)
+}
+
+// sidecars starts the Envoys of all services.
+func (m *mesh) sidecars() {
+	m.t.Helper()
+	for _, of := range m.members {
+		of.envoy = testenv.StartEnvoy(m.t, m.bootstrap(of, of.name), testenv.WithDefaultDrain())
+	}
 }
 
 // everyoneMay lets all services talk where the default is to deny.

@@ -65,33 +65,71 @@ func (of *member) listenerChanges() int64 {
 		stats["listener_manager.listener_removed"] + stats["cluster_manager.cluster_modified"] + stats["cluster_manager.cluster_removed"]
 }
 
-func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
-	m, traffic := web(t)
-	a, b := m.members[0], m.members[1]
-	for range 2 {
-		before := [2]int64{a.listenerChanges(), b.listenerChanges()}
-		old := map[*member]string{}
-		for _, of := range m.members {
+// serials are those of the certificates that sidecars show.
+func serials(t *testing.T, members ...*member) map[*member]string {
+	t.Helper()
+	list := map[*member]string{}
+	for _, of := range members {
+		leaf, err := of.shown()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[of] = leaf.SerialNumber.String()
+	}
+	return list
+}
+
+// renewed waits until sidecars show others than they showed before.
+func renewed(t *testing.T, before map[*member]string) {
+	t.Helper()
+	for of, old := range before {
+		testenv.Eventually(t, time.Minute, func() error {
 			leaf, err := of.shown()
-			if err != nil {
-				t.Fatal(err)
+			if err == nil && leaf.SerialNumber.String() == old {
+				err = fmt.Errorf("the sidecar of %s still shows its old certificate", of.name)
 			}
-			old[of] = leaf.SerialNumber.String()
-		}
-		m.rotate()
-		for _, of := range m.members {
-			testenv.Eventually(t, time.Minute, func() error {
-				leaf, err := of.shown()
-				if err == nil && leaf.SerialNumber.String() == old[of] {
-					err = fmt.Errorf("the sidecar of %s still shows its old certificate", of.name)
-				}
-				return err
-			})
-		}
-		m.directions(m.flows)
-		if after := [2]int64{a.listenerChanges(), b.listenerChanges()}; after != before {
-			t.Errorf("a rotation changed listeners or clusters: %v, before %v", after, before)
-		}
+			return err
+		})
+	}
+}
+
+func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
+	for name, args := range map[string]func(*mesh) []string{
+		"signed":       func(m *mesh) []string { return []string{"--consul-grpc-addr", m.consul.GRPCAddr()} },
+		"by the agent": func(*mesh) []string { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMesh(t, nil, four("http", "http", "http", "http")...)
+			m.serve(m.consul.Env(), args(m)...)
+			m.sidecars()
+			traffic := m.traffic()
+			for range 2 {
+				m.untouched(m.rotate, m.members...)
+			}
+			traffic.flawless(t)
+		})
+	}
+}
+
+func TestAForcedRenewalFailsNoRequestAndTouchesNoListener(t *testing.T) {
+	m, traffic := web(t)
+	for range 2 {
+		m.untouched(m.catenary.Hangup, m.members[:2]...)
 	}
 	traffic.flawless(t)
+}
+
+// untouched checks that something renews the certificates of sidecars, and that those that catenary serves
+// keep their listeners and clusters.
+func (m *mesh) untouched(renew func(), members ...*member) {
+	m.t.Helper()
+	a, b := m.members[0], m.members[1]
+	changes := [2]int64{a.listenerChanges(), b.listenerChanges()}
+	before := serials(m.t, members...)
+	renew()
+	renewed(m.t, before)
+	m.directions(m.flows)
+	if after := [2]int64{a.listenerChanges(), b.listenerChanges()}; after != changes {
+		m.t.Errorf("listeners or clusters were changed: %v, before %v", after, changes)
+	}
 }

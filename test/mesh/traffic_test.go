@@ -106,9 +106,15 @@ func (l *load) flawless(t *testing.T) {
 func web(t *testing.T, options ...testenv.ConsulOption) (*mesh, *load) {
 	t.Helper()
 	m := startMesh(t, options, four("http", "http", "http", "http")...)
+	return m, m.traffic()
+}
+
+// traffic is what four services that talk already send each other from then on.
+func (m *mesh) traffic() *load {
+	m.t.Helper()
 	m.directions(m.flows)
 	a, b, c, d := m.members[0], m.members[1], m.members[2], m.members[3]
-	return m, startLoad(t, [2]*member{a, b}, [2]*member{a, c}, [2]*member{d, b}, [2]*member{b, a})
+	return startLoad(m.t, [2]*member{a, b}, [2]*member{a, c}, [2]*member{d, b}, [2]*member{b, a})
 }
 
 func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
