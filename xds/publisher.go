@@ -296,6 +296,7 @@ func (p *publisher) encode(ref snapshot.Ref, product any) *session.Resource {
 		p.cfg.Logger.Error("a product cannot be encoded; the last one stays", "name", ref.Name, "error", err)
 		return nil
 	}
+	res.PublishedAt = time.Now()
 	return res
 }
 

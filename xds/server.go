@@ -50,6 +50,8 @@ type Config struct {
 	Guard Guard
 	// Secrets has the keys of certificates; nil has none, and then no mesh sidecar is served.
 	Secrets Secrets
+	// Questions says who may ask what all clients are served; the zero value nobody.
+	Questions Questions
 	// Linger is how long everything of a client that left is kept for its return, 60 s by default.
 	Linger time.Duration
 	// FirstRequestWithin is how long a client may take to say who it is, 30 s by default, and

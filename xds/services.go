@@ -11,6 +11,7 @@ import (
 	listenerservice "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
 	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
 	secretservice "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 
 	"github.com/catenary-mesh/catenary/xds/session"
@@ -36,11 +37,13 @@ func services() []service {
 	}
 }
 
-// Register adds the discovery services to a gRPC server that was made with [ServerOptions].
+// Register adds the discovery services, and what tells of clients, to a gRPC server that was made with
+// [ServerOptions].
 func (s *Server) Register(g grpc.ServiceRegistrar) {
 	for _, svc := range services() {
 		g.RegisterService(s.describe(svc), s)
 	}
+	statusv3.RegisterClientStatusDiscoveryServiceServer(g, &questions{Server: s})
 }
 
 // describe returns the description of a service with all its methods served by s. They are told apart
