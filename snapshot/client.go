@@ -18,6 +18,13 @@ type Client struct {
 	// Proved clients have proved to be the service that they speak for, so that they may have its
 	// certificate.
 	Proved bool
+	// Dialect is what of xDS the client understands.
+	Dialect Dialect
+	// Names are what a gRPC client asks for, sorted: its upstreams. The other fields about upstreams are
+	// for proxies.
+	Names []string
+	// Mesh says of a gRPC client that it has a certificate of its service, and dials mesh targets by it.
+	Mesh bool
 	// Wasm clients run modules of WebAssembly.
 	Wasm bool
 	// Declared clients bring their upstreams themselves; others are looked up among the

@@ -31,6 +31,8 @@ func chainOf(key Key) (ChainKey, bool) {
 	switch k := key.(type) {
 	case RoutesKey:
 		return k.Chain, true
+	case GRPCRoutesKey:
+		return k.Chain, true
 	case ListenerKey:
 		return k.Chain, k.Chain != ChainKey{}
 	}

@@ -22,6 +22,13 @@ type selector struct {
 
 // parts lists the parts of a client's plan.
 func (s *selector) parts(c Client) []PartKey {
+	if c.Dialect.GRPC() {
+		s.kind = Plain
+		if c.Mesh {
+			s.kind = Mesh
+		}
+		return s.asked(c)
+	}
 	if c.Declared {
 		s.kind = Plain
 		return s.upstreams(c, c.Upstreams, &facts.Proxy{})

@@ -71,6 +71,10 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 		t.cluster(c, node, member, child)
 	}
 	name := ClusterName(c, target)
+	if t.upstream.Asked != "" {
+		t.add(name, t.grpcAggregate(name, node, children))
+		return
+	}
 	t.add(name, NewAggregateKey(name, node.Resolver.ConnectTimeout, children))
 }
 
@@ -83,13 +87,7 @@ func (t *targets) await(reason string) {
 
 // cluster adds a cluster of one target and its endpoint set.
 func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target, name string) {
-	t.add(name, ClusterKey{
-		Name: name, ConnectTimeout: node.Resolver.ConnectTimeout, FetchTimeout: t.upstream.Settings.FetchTimeout, Protocol: c.Protocol,
-		LoadBalancer: loadBalancer(node),
-		Limits:       t.upstream.Upstream.Config.Limits, Outlier: t.upstream.Upstream.Config.Outlier,
-		Transport: t.transport(target),
-		Child:     name != ClusterName(c, target),
-	})
+	t.add(name, t.clusterKey(c, node, target, name))
 	gateways := t.gateways(target)
 	t.add(name, EndpointSetKey{
 		Topic:       t.topic(target),
@@ -98,6 +96,19 @@ func (t *targets) cluster(c *chain.Chain, node *chain.Node, target *chain.Target
 		WAN:         target.Datacenter != t.cfg.Datacenter && gateways.Datacenter != t.cfg.Datacenter,
 		Gateways:    gateways,
 	})
+}
+
+func (t *targets) clusterKey(c *chain.Chain, node *chain.Node, target *chain.Target, name string) Key {
+	if t.upstream.Asked != "" {
+		return t.grpcCluster(node, target, name)
+	}
+	return ClusterKey{
+		Name: name, ConnectTimeout: node.Resolver.ConnectTimeout, FetchTimeout: t.upstream.Settings.FetchTimeout, Protocol: c.Protocol,
+		LoadBalancer: loadBalancer(node),
+		Limits:       t.upstream.Upstream.Config.Limits, Outlier: t.upstream.Upstream.Config.Outlier,
+		Transport: t.transport(target),
+		Child:     name != ClusterName(c, target),
+	}
 }
 
 // gateways are the mesh gateways through which a mesh client reaches a target, if it does: those of the

@@ -17,6 +17,9 @@ type UpstreamKey struct {
 	Upstream Upstream
 	// Settings are those of the client for all its upstreams.
 	Settings Settings
+	// Asked is the name under which a gRPC client asks for it; empty for proxies. Dialect is the client's.
+	Asked   string
+	Dialect Dialect
 	// Taken names another upstream of the client that has the same address, if one does.
 	Taken string
 }
@@ -66,6 +69,10 @@ func (k UpstreamKey) plan(p *planner) *Part {
 	out.needs = union(out.needs)
 	if out.Pending != "" || t.barred {
 		out.Resources = nil
+		return out
+	}
+	if k.Asked != "" {
+		t.answer(state.Chain)
 		return out
 	}
 	out.Resources = append(out.Resources, k.entrance(key, state.Protocol, mesh, accessLogs(p.r))...)

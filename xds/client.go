@@ -36,12 +36,19 @@ func identify(node *corev3.Node, peer net.Addr) (identity, error) {
 		id.client.Address = host
 	}
 	id.client.Wasm = slices.ContainsFunc(node.GetExtensions(), func(e *corev3.Extension) bool { return e.GetName() == wasmRuntime })
+	id.client.Dialect = dialectOf(node.GetUserAgentName())
 	fields := node.GetMetadata().GetFields()
 	id.client.Node = fields["node_name"].GetStringValue()
 	if err := checkField("node.metadata.node_name", id.client.Node); err != nil {
 		return identity{}, err
 	}
 	declared, ok := fields[bootstrap.MetadataKey]
+	if !ok && id.client.Dialect.GRPC() {
+		if name := node.GetCluster(); bootstrap.CheckName("service", name) == nil {
+			id.client.Service = name // it may be anything else: nobody has to register such a client
+		}
+		return id, nil
+	}
 	if !ok {
 		// The name becomes part of what is asked of the source.
 		if id.client.Service = node.GetCluster(); id.client.Service == "" {
@@ -61,7 +68,7 @@ func identify(node *corev3.Node, peer net.Addr) (identity, error) {
 		return identity{}, refuse("node %q: %v", node.GetId(), err)
 	}
 	id.client.Declared = true
-	id.client.Service = m.Service
+	id.client.Service, id.client.Mesh = m.Service, m.Mesh
 	for _, u := range m.Upstreams {
 		id.client.Upstreams = append(id.client.Upstreams, snapshot.Upstream{
 			Service: u.Service, Datacenter: u.Datacenter,

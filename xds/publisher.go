@@ -187,7 +187,19 @@ func (p *publisher) join(st *stream) {
 	p.settling.join()
 	p.mu.Lock()
 	p.clients[st.id] = &member{stream: st}
-	tell := p.publish(p.cache.Put(st.id, st.client, p.cfg.Store.View()), nil)
+	tell := p.publish(p.cache.Put(st.id, st.planned(st.names), p.cfg.Store.View()), nil)
+	p.mu.Unlock()
+	tell.marks()
+}
+
+// replan plans a stream's client anew, by the names that it asks for now.
+func (p *publisher) replan(st *stream, names []string) {
+	p.mu.Lock()
+	if m := p.clients[st.id]; m == nil || m.stream == nil {
+		p.mu.Unlock()
+		return // it has left meanwhile
+	}
+	tell := p.publish(p.cache.Put(st.id, st.planned(names), p.cfg.Store.View()), nil)
 	p.mu.Unlock()
 	tell.marks()
 }

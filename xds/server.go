@@ -139,6 +139,9 @@ func (s *Server) open(c call, req *session.Request) (*stream, error) {
 		grant.Release()
 		return nil, err
 	}
+	if names, others := st.wanted(); others {
+		st.adopt(names)
+	}
 	s.pub.join(st)
 	s.mu.Lock()
 	s.streams[st] = struct{}{}
@@ -168,6 +171,9 @@ func (s *Server) request(st *stream, req *session.Request) (due bool, err error)
 	st.mu.Lock()
 	before := st.session.Nacks()
 	err = st.session.Request(now, req)
+	if err == nil && st.client.Dialect.GRPC() && req.TypeURL == session.ListenerURL {
+		err = st.ask()
+	}
 	sent := st.session.Nacks() > before
 	due = st.session.Due()
 	st.mu.Unlock()

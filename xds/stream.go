@@ -33,7 +33,10 @@ type stream struct {
 	// none is.
 	writing atomic.Int64
 
-	warned time.Time // that it refused something; the reader's
+	// the reader's
+	warned time.Time // that it refused something
+	names  []string  // that a gRPC client asks for, and is planned by
+	pace   pace      // of their changes
 
 	dirtyMu sync.Mutex // guards dirty and flooded, and is held for as long as it takes to note a name
 	dirty   []dirt
@@ -42,6 +45,7 @@ type stream struct {
 	mu      sync.Mutex // guards all below
 	session *session.Session
 	seen    *snapshot.Plan // by the session
+	ahead   bool           // the session is of the plan: a gRPC client asks for other names
 }
 
 // dirt is a resource that may have changed.
@@ -156,6 +160,9 @@ func (s *Server) read(ctx context.Context, r *reader) error {
 		if err != nil {
 			return err
 		}
+		if err := s.follow(ctx, st); err != nil {
+			return err
+		}
 		if due {
 			st.wake()
 		}
@@ -261,7 +268,7 @@ func (st *stream) take(now time.Time, load func() *root) (out []session.Response
 	}
 	r := load()
 	at, ok := r.seats.Get([]byte(st.id))
-	if !ok || at.plan.Hold != "" {
+	if !ok || at.plan.Hold != "" || st.ahead {
 		return nil, deadline, false
 	}
 	if at.plan != st.seen {

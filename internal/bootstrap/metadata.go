@@ -17,6 +17,8 @@ type Metadata struct {
 	Service string `json:"service"`
 	// Upstreams are what that service wants to reach, in the order given.
 	Upstreams []Upstream `json:"upstreams"`
+	// Mesh says of a gRPC client that it has a certificate of the service, and dials mesh targets by it.
+	Mesh bool `json:"mesh,omitempty"`
 }
 
 // ParseMetadata reads the JSON of a node metadata's field [MetadataKey] and validates it. Fields it

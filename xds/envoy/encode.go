@@ -85,7 +85,7 @@ func Message(ref snapshot.Ref, product any) (msg proto.Message, refs []string, e
 			return l, refs, err
 		}
 	}
-	return nil, nil, fmt.Errorf("translate %s %s: no translation of a %T", ref.Key.Product(), ref.Name, product)
+	return grpcMessage(ref, product)
 }
 
 // pack wraps a configuration message whose encoding cannot fail.
