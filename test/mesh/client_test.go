@@ -1,0 +1,296 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	secretservice "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// The types that a client of a test asks for.
+const (
+	secretURL   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+	clusterURL  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	listenerURL = "type.googleapis.com/envoy.config.listener.v3.Listener"
+)
+
+// way is a method of xDS by which secrets can be asked for.
+type way string
+
+const (
+	adsDelta way = "ADS delta"
+	adsSotW  way = "ADS state of the world"
+	sdsDelta way = "SDS delta"
+	sdsSotW  way = "SDS state of the world"
+	sdsFetch way = "SDS fetch"
+)
+
+var ways = []way{adsDelta, adsSotW, sdsDelta, sdsSotW, sdsFetch} //nolint:gochecknoglobals // a table
+
+// client speaks xDS in words of its own.
+type client struct {
+	addr  string
+	token string
+	creds credentials.TransportCredentials // insecure when nil
+	node  *corev3.Node
+	later *corev3.Node // in what follows the first request; none when nil
+	// waits is how long an answer is waited for, when it is not that there is none that is wanted.
+	waits time.Duration
+}
+
+// nodeOf is the node of a sidecar as Consul's bootstrap has it.
+func nodeOf(id, cluster string) *corev3.Node { return &corev3.Node{Id: id, Cluster: cluster} }
+
+// sidecarOf is a client that says it is the sidecar of a service.
+func (m *mesh) sidecarOf(service, token string) *client {
+	return &client{addr: m.catenary.GRPCAddr, token: token, node: nodeOf(service+"-sidecar-proxy", service), waits: patience}
+}
+
+// declared is a node that brings its upstreams itself.
+func declared(t *testing.T, service string) *corev3.Node {
+	t.Helper()
+	fields, err := structpb.NewStruct(map[string]any{"catenary": map[string]any{"service": service, "upstreams": []any{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev3.Node{Id: service + "-sidecar-proxy", Cluster: service, Metadata: fields}
+}
+
+// reply is all that a client was given.
+type reply struct {
+	secrets map[string]*tlsv3.Secret
+	others  int   // resources of other types
+	err     error // with which the stream ended, unless the client ended it
+}
+
+// wanted reports whether a sidecar has its secrets.
+func (r *reply) wanted() bool { return r.secrets["leaf"] != nil && r.secrets["roots"] != nil }
+
+// quiet is how long a client listens for more than it wants.
+const quiet = 300 * time.Millisecond
+
+// ask asks for secrets by their names, one list after the other, and over ADS for all clusters and listeners.
+func (c *client) ask(t *testing.T, by way, rounds ...[]string) *reply {
+	t.Helper()
+	got := &reply{secrets: map[string]*tlsv3.Secret{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	end := time.AfterFunc(c.waits, cancel)
+	defer end.Stop()
+	s := c.open(ctx, t, by)
+	defer s.close()
+	for _, names := range rounds {
+		s.send(secretURL, names)
+	}
+	if by == adsDelta || by == adsSotW {
+		s.send(clusterURL, []string{"*"})
+		s.send(listenerURL, []string{"*"})
+	}
+	for {
+		list, err := s.recv()
+		if ctx.Err() != nil {
+			return got
+		}
+		if err != nil {
+			got.err = err
+			return got
+		}
+		got.add(t, list)
+		if got.wanted() {
+			end.Reset(quiet)
+		}
+	}
+}
+
+func (r *reply) add(t *testing.T, list []*anypb.Any) {
+	t.Helper()
+	for _, resource := range list {
+		if resource.GetTypeUrl() != secretURL {
+			r.others++
+			continue
+		}
+		secret := &tlsv3.Secret{}
+		if err := resource.UnmarshalTo(secret); err != nil {
+			t.Fatal(err)
+		}
+		r.secrets[secret.GetName()] = secret
+	}
+}
+
+// nothing checks that there was neither a secret nor anything else.
+func (r *reply) nothing(t *testing.T) {
+	t.Helper()
+	if len(r.secrets) > 0 || r.others > 0 {
+		t.Errorf("there are secrets %v and %d other resources", slices.Sorted(maps.Keys(r.secrets)), r.others)
+	}
+}
+
+// onlyOf checks that there were the secrets of one service, and no others.
+func (r *reply) onlyOf(t *testing.T, service string) {
+	t.Helper()
+	if !r.wanted() || len(r.secrets) != 2 || r.err != nil {
+		t.Fatalf("there are the secrets %v, and then %v", slices.Sorted(maps.Keys(r.secrets)), r.err)
+	}
+	leaf := r.secrets["leaf"].GetTlsCertificate()
+	pair, err := tls.X509KeyPair(text(leaf.GetCertificateChain()), text(leaf.GetPrivateKey()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uris := pair.Leaf.URIs; len(uris) != 1 || !strings.HasSuffix(uris[0].Path, "/svc/"+service) {
+		t.Errorf("the certificate is of %v, want %s", uris, service)
+	}
+	roots := r.secrets["roots"]
+	if roots.GetTlsCertificate() != nil || bytes.Contains(text(roots.GetValidationContext().GetTrustedCa()), []byte("KEY")) {
+		t.Error("there is more than certificates among the roots")
+	}
+}
+
+// text is what a resource brings with it.
+func text(d *corev3.DataSource) []byte { return append(d.GetInlineBytes(), d.GetInlineString()...) }
+
+// stream is one of the ways, open.
+type stream struct {
+	conn *grpc.ClientConn
+	send func(url string, names []string)
+	recv func() ([]*anypb.Any, error)
+}
+
+func (s *stream) close() { s.conn.Close() }
+
+// open opens a stream, or what stands for one.
+func (c *client) open(ctx context.Context, t *testing.T, by way) *stream {
+	t.Helper()
+	creds := c.creds
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(c.addr, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-consul-token", c.token)
+	}
+	s := &stream{conn: conn}
+	ads, sds := discoveryv3.NewAggregatedDiscoveryServiceClient(conn), secretservice.NewSecretDiscoveryServiceClient(conn)
+	switch by {
+	case adsDelta:
+		raw, failed := ads.DeltaAggregatedResources(ctx)
+		err = failed
+		c.delta(t, s, raw)
+	case sdsDelta:
+		raw, failed := sds.DeltaSecrets(ctx)
+		err = failed
+		c.delta(t, s, raw)
+	case adsSotW:
+		raw, failed := ads.StreamAggregatedResources(ctx)
+		err = failed
+		c.sotw(t, s, raw)
+	case sdsSotW:
+		raw, failed := sds.StreamSecrets(ctx)
+		err = failed
+		c.sotw(t, s, raw)
+	case sdsFetch:
+		c.fetch(ctx, s, sds)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sent fails the test when a message could not be sent for another reason than that the stream has ended,
+// of which receiving tells more.
+func sent(t *testing.T, err error) {
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+// takeNode returns the node for the next request.
+func (c *client) takeNode(first *bool) *corev3.Node {
+	if *first {
+		*first = false
+		return c.node
+	}
+	return c.later
+}
+
+type deltaStream interface {
+	Send(*discoveryv3.DeltaDiscoveryRequest) error
+	Recv() (*discoveryv3.DeltaDiscoveryResponse, error)
+}
+
+func (c *client) delta(t *testing.T, s *stream, raw deltaStream) {
+	first := true
+	s.send = func(url string, names []string) {
+		sent(t, raw.Send(&discoveryv3.DeltaDiscoveryRequest{Node: c.takeNode(&first), TypeUrl: url, ResourceNamesSubscribe: names}))
+	}
+	s.recv = func() (list []*anypb.Any, err error) {
+		m, err := raw.Recv()
+		if err != nil {
+			return nil, err
+		}
+		sent(t, raw.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()}))
+		for _, r := range m.GetResources() {
+			list = append(list, r.GetResource())
+		}
+		return list, nil
+	}
+}
+
+type sotwStream interface {
+	Send(*discoveryv3.DiscoveryRequest) error
+	Recv() (*discoveryv3.DiscoveryResponse, error)
+}
+
+func (c *client) sotw(t *testing.T, s *stream, raw sotwStream) {
+	first, all := true, map[string][]string{}
+	s.send = func(url string, names []string) {
+		all[url] = append(all[url], names...)
+		sent(t, raw.Send(&discoveryv3.DiscoveryRequest{Node: c.takeNode(&first), TypeUrl: url, ResourceNames: all[url]}))
+	}
+	s.recv = func() ([]*anypb.Any, error) {
+		m, err := raw.Recv()
+		if err != nil {
+			return nil, err
+		}
+		url := m.GetTypeUrl()
+		sent(t, raw.Send(&discoveryv3.DiscoveryRequest{
+			TypeUrl: url, ResourceNames: all[url], VersionInfo: m.GetVersionInfo(), ResponseNonce: m.GetNonce(),
+		}))
+		return m.GetResources(), nil
+	}
+}
+
+func (c *client) fetch(ctx context.Context, s *stream, sds secretservice.SecretDiscoveryServiceClient) {
+	req := &discoveryv3.DiscoveryRequest{Node: c.node, TypeUrl: secretURL}
+	s.send = func(_ string, names []string) { req.ResourceNames = append(req.ResourceNames, names...) }
+	done := false
+	s.recv = func() ([]*anypb.Any, error) {
+		if done {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		done = true
+		m, err := sds.FetchSecrets(ctx, req)
+		return m.GetResources(), err
+	}
+}
