@@ -14,9 +14,6 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
-// serveArgs are what catenary is started with, beside where Consul is.
-func serveArgs() []string { return nil }
-
 // silences are how long a server says nothing more when it is done. Consul gathers changes for 200 ms, and
 // what comes late to it makes another snapshot: where the servers differ, they are asked once more, and
 // given more time.
