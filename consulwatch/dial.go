@@ -5,12 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -80,7 +77,7 @@ func (d *dialing) dial(ctx context.Context, _ string) (net.Conn, error) {
 		d.note(err)
 		return nil, err
 	}
-	return &watchedConn{Conn: conn, dialing: d}, nil
+	return &watchedConn{Conn: conn, note: d.note}, nil
 }
 
 func (d *dialing) open(ctx context.Context) (net.Conn, error) {
@@ -144,46 +141,4 @@ func (d *dialing) reason(ctx context.Context) error {
 		return fmt.Errorf("%s closes connections with TLS: does it have TLS for RPC, and does it accept the certificate?", where)
 	}
 	return fmt.Errorf("%s: %s", where, rootCause(d.failed))
-}
-
-// exhausted explains why a stream ended with the status of that name: Consul has it for its own limits,
-// and gRPC for an event that is larger than [maxEvent].
-func (f *failure) exhausted(server, said string) {
-	if strings.Contains(said, "larger than max") {
-		f.text = fmt.Sprintf("an event of the server %s is larger than %d MiB (%s): what it would tell is asked for by queries "+
-			"while one node has so many instances of one service", server, maxEvent>>20, said)
-		return
-	}
-	f.server, f.limited = true, true
-	f.text = fmt.Sprintf("Consul limits event streams (%s): raise limits.request_limits on its servers, or have fewer replicas", said)
-}
-
-// watchedConn remembers why it could not be used while it is not known whether the server speaks gRPC.
-type watchedConn struct {
-	net.Conn
-	dialing *dialing
-}
-
-// Read implements [net.Conn].
-func (c *watchedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if err != nil {
-		c.dialing.note(err)
-	}
-	return n, err
-}
-
-// Write implements [net.Conn].
-func (c *watchedConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	if err != nil {
-		c.dialing.note(err)
-	}
-	return n, err
-}
-
-// isClosed reports whether the other side has closed a connection.
-func isClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -130,29 +130,18 @@ func (s *Signer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &signerConn{Conn: conn, signer: s}, nil
+	// What is closed was most often in use, and is no reason.
+	return &watchedConn{Conn: conn, note: func(err error) {
+		if !isClosed(err) {
+			s.note(err)
+		}
+	}}, nil
 }
 
 func (s *Signer) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = err
-}
-
-// signerConn remembers why it was ended: a server that asks for another certificate says so only after
-// the handshake.
-type signerConn struct {
-	net.Conn
-	signer *Signer
-}
-
-// Read implements [net.Conn].
-func (c *signerConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if err != nil && !isClosed(err) {
-		c.signer.note(err)
-	}
-	return n, err
 }
 
 func (s *Signer) open(ctx context.Context) (net.Conn, error) {

@@ -120,7 +120,7 @@ var (
 // explainEnd turns the error of a stream into what it means.
 func explainEnd(server string, err error) error {
 	s, _ := status.FromError(err)
-	said := strings.TrimPrefix(s.Message(), "rpc error: ")
+	said := brief(strings.TrimPrefix(s.Message(), "rpc error: "))
 	f := &failure{cause: err, again: true}
 	switch {
 	case s.Code() == codes.Aborted:
@@ -132,13 +132,24 @@ func explainEnd(server string, err error) error {
 		f.text = noSuchToken
 	case s.Code() == codes.ResourceExhausted:
 		f.exhausted(server, said)
-		f.server = false // queries have limits of their own
 	case s.Code() == codes.Unimplemented:
 		f.text = fmt.Sprintf("the server %s has no event streams (%s)", server, said)
 	default:
 		f.text = fmt.Sprintf("the server %s refuses events: %s (%s)", server, said, s.Code())
 	}
 	return f
+}
+
+// exhausted explains the status ResourceExhausted: Consul has it for its own limits, and gRPC for an event
+// that is larger than [maxEvent].
+func (f *failure) exhausted(server, said string) {
+	if strings.Contains(said, "larger than max") {
+		f.text = fmt.Sprintf("an event of the server %s is larger than %d MiB (%s): what it would tell is asked for by queries "+
+			"while one node has so many instances of one service", server, maxEvent>>20, said)
+		return
+	}
+	f.limited = true // but Consul as a whole is there: queries have limits of their own
+	f.text = fmt.Sprintf("Consul limits event streams (%s): raise limits.request_limits on its servers, or have fewer replicas", said)
 }
 
 // errSilent means that no snapshot came in time.
