@@ -113,7 +113,7 @@ func (l *legs) follow(step *Step, entry *chain.ServiceSplitter, nested bool) boo
 			l.left = l.left[1:]
 		}
 		next.Via = percent(leg.Weight)
-		next.Facts = append(headerFacts(leg.RequestHeaders, leg.ResponseHeaders), next.Facts...)
+		next.Facts = append(Headers(leg.RequestHeaders, leg.ResponseHeaders), next.Facts...)
 		step.Next = append(step.Next, next)
 	}
 	return true

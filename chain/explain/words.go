@@ -71,7 +71,14 @@ func matcher(f forms, present bool) string {
 	return ""
 }
 
-// routeFacts says what a route does to the requests it sends on.
+// Does says what a route does to the requests it sends on.
+func Does(r *chain.ServiceRoute) []Fact {
+	if r == nil {
+		return nil
+	}
+	return routeFacts(r.Destination)
+}
+
 func routeFacts(d *chain.RouteDestination) []Fact {
 	if d == nil {
 		return nil
@@ -89,11 +96,11 @@ func routeFacts(d *chain.RouteDestination) []Fact {
 	say(d.RetryOnConnectFailure, "retry on connect-failure")
 	say(len(d.RetryOn) > 0, "retry on %s", strings.Join(d.RetryOn, ", "))
 	say(len(d.RetryOnStatusCodes) > 0, "retry on status %s", strings.Trim(fmt.Sprint(d.RetryOnStatusCodes), "[]"))
-	return append(list, headerFacts(d.RequestHeaders, d.ResponseHeaders)...)
+	return append(list, Headers(d.RequestHeaders, d.ResponseHeaders)...)
 }
 
-// headerFacts says which headers are changed.
-func headerFacts(request, response *chain.HeaderModifiers) []Fact {
+// Headers says which headers of requests and responses are changed; each may be nil.
+func Headers(request, response *chain.HeaderModifiers) []Fact {
 	var list []Fact
 	for _, m := range []struct {
 		what string
