@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -87,14 +85,17 @@ func (r *reply) wanted() bool { return r.secrets["leaf"] != nil && r.secrets["ro
 const quiet = 300 * time.Millisecond
 
 // ask asks for secrets by their names, one list after the other, and over ADS for all clusters and listeners.
-func (c *client) ask(t *testing.T, by way, rounds ...[]string) *reply {
-	t.Helper()
+func (c *client) ask(ctx context.Context, by way, rounds ...[]string) *reply {
 	got := &reply{secrets: map[string]*tlsv3.Secret{}}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	end := time.AfterFunc(c.waits, cancel)
 	defer end.Stop()
-	s := c.open(ctx, t, by)
+	s, err := c.open(ctx, by)
+	if err != nil {
+		got.err = err
+		return got
+	}
 	defer s.close()
 	for _, names := range rounds {
 		s.send(secretURL, names)
@@ -108,19 +109,20 @@ func (c *client) ask(t *testing.T, by way, rounds ...[]string) *reply {
 		if ctx.Err() != nil {
 			return got
 		}
+		if err == nil {
+			err = got.add(list)
+		}
 		if err != nil {
 			got.err = err
 			return got
 		}
-		got.add(t, list)
 		if got.wanted() {
 			end.Reset(quiet)
 		}
 	}
 }
 
-func (r *reply) add(t *testing.T, list []*anypb.Any) {
-	t.Helper()
+func (r *reply) add(list []*anypb.Any) error {
 	for _, resource := range list {
 		if resource.GetTypeUrl() != secretURL {
 			r.others++
@@ -128,18 +130,11 @@ func (r *reply) add(t *testing.T, list []*anypb.Any) {
 		}
 		secret := &tlsv3.Secret{}
 		if err := resource.UnmarshalTo(secret); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		r.secrets[secret.GetName()] = secret
 	}
-}
-
-// nothing checks that there was neither a secret nor anything else.
-func (r *reply) nothing(t *testing.T) {
-	t.Helper()
-	if len(r.secrets) > 0 || r.others > 0 {
-		t.Errorf("there are secrets %v and %d other resources", slices.Sorted(maps.Keys(r.secrets)), r.others)
-	}
+	return nil
 }
 
 // onlyOf checks that there were the secrets of one service, and no others.
@@ -174,16 +169,15 @@ type stream struct {
 
 func (s *stream) close() { s.conn.Close() }
 
-// open opens a stream, or what stands for one.
-func (c *client) open(ctx context.Context, t *testing.T, by way) *stream {
-	t.Helper()
+// open opens a stream, or what stands for one. Why a request could not be sent is for receiving to tell.
+func (c *client) open(ctx context.Context, by way) (*stream, error) {
 	creds := c.creds
 	if creds == nil {
 		creds = insecure.NewCredentials()
 	}
 	conn, err := grpc.NewClient(c.addr, grpc.WithTransportCredentials(creds))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if c.token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "x-consul-token", c.token)
@@ -193,35 +187,28 @@ func (c *client) open(ctx context.Context, t *testing.T, by way) *stream {
 	switch by {
 	case adsDelta:
 		raw, failed := ads.DeltaAggregatedResources(ctx)
+		c.delta(s, raw)
 		err = failed
-		c.delta(t, s, raw)
 	case sdsDelta:
 		raw, failed := sds.DeltaSecrets(ctx)
+		c.delta(s, raw)
 		err = failed
-		c.delta(t, s, raw)
 	case adsSotW:
 		raw, failed := ads.StreamAggregatedResources(ctx)
+		c.sotw(s, raw)
 		err = failed
-		c.sotw(t, s, raw)
 	case sdsSotW:
 		raw, failed := sds.StreamSecrets(ctx)
+		c.sotw(s, raw)
 		err = failed
-		c.sotw(t, s, raw)
 	case sdsFetch:
 		c.fetch(ctx, s, sds)
 	}
 	if err != nil {
-		t.Fatal(err)
+		conn.Close()
+		return nil, err
 	}
-	return s
-}
-
-// sent fails the test when a message could not be sent for another reason than that the stream has ended,
-// of which receiving tells more.
-func sent(t *testing.T, err error) {
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
+	return s, nil
 }
 
 // takeNode returns the node for the next request.
@@ -238,17 +225,17 @@ type deltaStream interface {
 	Recv() (*discoveryv3.DeltaDiscoveryResponse, error)
 }
 
-func (c *client) delta(t *testing.T, s *stream, raw deltaStream) {
+func (c *client) delta(s *stream, raw deltaStream) {
 	first := true
 	s.send = func(url string, names []string) {
-		sent(t, raw.Send(&discoveryv3.DeltaDiscoveryRequest{Node: c.takeNode(&first), TypeUrl: url, ResourceNamesSubscribe: names}))
+		_ = raw.Send(&discoveryv3.DeltaDiscoveryRequest{Node: c.takeNode(&first), TypeUrl: url, ResourceNamesSubscribe: names})
 	}
 	s.recv = func() (list []*anypb.Any, err error) {
 		m, err := raw.Recv()
 		if err != nil {
 			return nil, err
 		}
-		sent(t, raw.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()}))
+		_ = raw.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()})
 		for _, r := range m.GetResources() {
 			list = append(list, r.GetResource())
 		}
@@ -261,11 +248,11 @@ type sotwStream interface {
 	Recv() (*discoveryv3.DiscoveryResponse, error)
 }
 
-func (c *client) sotw(t *testing.T, s *stream, raw sotwStream) {
+func (c *client) sotw(s *stream, raw sotwStream) {
 	first, all := true, map[string][]string{}
 	s.send = func(url string, names []string) {
 		all[url] = append(all[url], names...)
-		sent(t, raw.Send(&discoveryv3.DiscoveryRequest{Node: c.takeNode(&first), TypeUrl: url, ResourceNames: all[url]}))
+		_ = raw.Send(&discoveryv3.DiscoveryRequest{Node: c.takeNode(&first), TypeUrl: url, ResourceNames: all[url]})
 	}
 	s.recv = func() ([]*anypb.Any, error) {
 		m, err := raw.Recv()
@@ -273,9 +260,9 @@ func (c *client) sotw(t *testing.T, s *stream, raw sotwStream) {
 			return nil, err
 		}
 		url := m.GetTypeUrl()
-		sent(t, raw.Send(&discoveryv3.DiscoveryRequest{
+		_ = raw.Send(&discoveryv3.DiscoveryRequest{
 			TypeUrl: url, ResourceNames: all[url], VersionInfo: m.GetVersionInfo(), ResponseNonce: m.GetNonce(),
-		}))
+		})
 		return m.GetResources(), nil
 	}
 }

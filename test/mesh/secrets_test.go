@@ -4,9 +4,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,7 +60,7 @@ func TestAStreamHasNoKeyButThatOfTheServiceItHasProvedToBe(t *testing.T) {
 				"with everyone": {{"*"}, {"leaf", "roots"}},
 				"by no name":    {{}, {"leaf", "roots"}},
 			} {
-				got := own.ask(t, by, rounds...)
+				got := own.ask(t.Context(), by, rounds...)
 				got.onlyOf(t, "a")
 				if t.Failed() {
 					t.Fatal(name)
@@ -65,8 +68,8 @@ func TestAStreamHasNoKeyButThatOfTheServiceItHasProvedToBe(t *testing.T) {
 			}
 			turned := *own
 			turned.later = nodeOf("b-sidecar-proxy", "b")
-			turned.ask(t, by, m.namesOf("b"), []string{"leaf", "roots"}).onlyOf(t, "a")
-			m.sidecarOf("b", b.token).ask(t, by, []string{"leaf", "roots"}).onlyOf(t, "b")
+			turned.ask(t.Context(), by, m.namesOf("b"), []string{"leaf", "roots"}).onlyOf(t, "a")
+			m.sidecarOf("b", b.token).ask(t.Context(), by, []string{"leaf", "roots"}).onlyOf(t, "b")
 		})
 	}
 }
@@ -89,24 +92,28 @@ type pretence struct {
 // fruitless checks that clients get nothing at all in any way, and what they are told.
 func fruitless(t *testing.T, list []pretence) {
 	t.Helper()
-	t.Run("without fruit", func(t *testing.T) {
-		for _, p := range list {
-			for _, by := range ways {
-				t.Run(p.name+"/"+string(by), func(t *testing.T) {
-					t.Parallel()
-					c := *p.client
-					if p.code == codes.OK {
-						c.waits = silence
-					}
-					got := c.ask(t, by, []string{"leaf", "roots", "b", "*"})
-					got.nothing(t)
-					if st := status.Convert(got.err); st.Code() != p.code || !strings.Contains(st.Message(), p.says) {
-						t.Errorf("it ends with %v, want %s with %q", got.err, p.code, p.says)
-					}
-				})
+	replies := make([]*reply, len(list)*len(ways))
+	var group sync.WaitGroup
+	for i := range replies {
+		group.Go(func() {
+			p, by := list[i/len(ways)], ways[i%len(ways)]
+			c := *p.client
+			if p.code == codes.OK {
+				c.waits = silence
 			}
+			replies[i] = c.ask(t.Context(), by, []string{"leaf", "roots", "b", "*"})
+		})
+	}
+	group.Wait()
+	for i, got := range replies {
+		p, by := list[i/len(ways)], ways[i%len(ways)]
+		if len(got.secrets) > 0 || got.others > 0 {
+			t.Errorf("%s, %s: there are secrets %v and %d other resources", p.name, by, slices.Sorted(maps.Keys(got.secrets)), got.others)
 		}
-	})
+		if st := status.Convert(got.err); st.Code() != p.code || !strings.Contains(st.Message(), p.says) {
+			t.Errorf("%s, %s: it ends with %v, want %s with %q", p.name, by, got.err, p.code, p.says)
+		}
+	}
 }
 
 func TestACertificateOfTheMeshProvesItsServiceOnly(t *testing.T) {
@@ -130,8 +137,8 @@ func TestACertificateOfTheMeshProvesItsServiceOnly(t *testing.T) {
 	a, b := m.members[0], m.members[1]
 	for _, by := range ways {
 		rounds := [][]string{m.namesOf("b"), {"leaf", "roots"}}
-		as("b", m.sidecarOf("b", "")).ask(t, by, rounds...).onlyOf(t, "b")
-		as("a", m.sidecarOf("a", b.token)).ask(t, by, rounds...).onlyOf(t, "a")
+		as("b", m.sidecarOf("b", "")).ask(t.Context(), by, rounds...).onlyOf(t, "b")
+		as("a", m.sidecarOf("a", b.token)).ask(t.Context(), by, rounds...).onlyOf(t, "a")
 	}
 	stranger := m.sidecarOf("a", "")
 	stranger.node = nodeOf("b-sidecar-proxy", "a")
