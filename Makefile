@@ -63,7 +63,7 @@ oracle-xds: consul ## hold what a sidecar gets against Consul's own xDS server; 
 lint: golangci-lint ## golangci-lint, with the rules in .golangci.yml
 	$(TOOLS)/golangci-lint run --build-tags e2e $(PKG)
 
-vulncheck: govulncheck ## known vulnerabilities in what is called, by govulncheck; GOVULNDB is another database than vuln.go.dev
+vulncheck: govulncheck ## known vulnerabilities in what is called, by govulncheck; GOVULNDB is another database than the public one
 	$(TOOLS)/govulncheck -tags e2e -test $(if $(GOVULNDB),-db $(GOVULNDB)) $(PKG)
 
 fmt: golangci-lint ## format the code as lint wants it
