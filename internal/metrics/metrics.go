@@ -34,6 +34,7 @@ type Metrics struct {
 	oldestAnswer  *prometheus.GaugeVec
 	grpc          grpcMetrics
 	identity      identityMetrics
+	loads         loadMetrics
 }
 
 // New returns metrics that all stand at zero. The version is that of the program.
@@ -70,8 +71,10 @@ func New(version string) *Metrics {
 	}
 	m.grpc = newGRPCMetrics()
 	m.identity = newIdentityMetrics()
+	m.loads = newLoadMetrics()
 	m.registry.MustRegister(m.grpc.collectors()...)
 	m.registry.MustRegister(m.identity.collectors()...)
+	m.registry.MustRegister(m.loads.collectors()...)
 	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	for _, origin := range []string{OriginChains, OriginSource} {
