@@ -6,16 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
 func newTestDoubts() *doubts {
-	s := &Source{
-		log: hclog.NewNullLogger(), metrics: noMetrics{}, limits: Limits{}.withDefaults(),
-		away: map[facts.Topic]struct{}{}, veiled: map[facts.Topic]string{}, confirms: map[string]*turns{},
-	}
+	s := testSource()
 	return s.newDoubts(&sink{source: s, store: facts.New(), topic: apiHealth})
 }
 

@@ -3,21 +3,11 @@ package consulwatch
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
-	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
-)
-
-// Consul keeps a snapshot for 10 s: the end of one says only how it was then, and what happened since
-// is replayed. So a snapshot counts when events have paused for settleTime, or come for settleMost.
-const (
-	settleTime = 50 * time.Millisecond
-	settleMost = time.Second
 )
 
 // mostPatience is how many streams in a row may bring nothing for a reason that passes.
@@ -58,7 +48,7 @@ func (s *Source) followEvents(ctx context.Context, to *sink) error {
 	defer w.end()
 	w.readFirst(ctx)
 	for ctx.Err() == nil {
-		conn, err := s.link.await(ctx)
+		conn, err := w.await(ctx)
 		if err != nil {
 			return err
 		}
@@ -90,6 +80,7 @@ func (w *streamWatch) end() {
 
 // forget drops the view, so that the next stream begins with a snapshot.
 func (w *streamWatch) forget() {
+	w.ended = time.Time{}
 	w.view.reset()
 	if w.bell != nil {
 		w.bell.reset()
@@ -154,10 +145,27 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 	return nil
 }
 
-// stream follows one stream to its end.
-func (w *streamWatch) stream(ctx context.Context, on *connection) error {
+// await returns the connection, once there is one, and an error when none can be had. A reading may be under
+// way, and does not wait for it.
+func (w *streamWatch) await(ctx context.Context) (*connection, error) {
+	for {
+		c, changed, reason := w.source.link.get()
+		if c != nil || reason != nil {
+			return c, reason
+		}
+		select {
+		case <-changed:
+		case r := <-w.doubts.answers:
+			w.answered(r)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// subscribe asks for the events of the topic, from where the view can go on.
+func (w *streamWatch) subscribe(ctx context.Context, on *connection) (*subscription, error) {
 	w.server = on.server
-	renamed, recovered := w.source.renamed.next(), w.source.recovered.next()
 	request, _ := subjectFor(w.to.topic)
 	request.Datacenter = w.source.datacenterOf(w.to.topic)
 	request.Token, request.Index = w.source.access.secret(), w.resume()
@@ -171,7 +179,17 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 	}
 	sub, err := subscribeTo(ctx, subscribe.NewStateChangeSubscriptionClient(on.conn), request)
 	if err != nil {
-		return explainEnd(on.server, err)
+		return nil, explainEnd(on.server, err)
+	}
+	return sub, nil
+}
+
+// stream follows one stream to its end.
+func (w *streamWatch) stream(ctx context.Context, on *connection) error {
+	renamed, recovered := w.source.renamed.next(), w.source.recovered.next() // before the token is looked at
+	sub, err := w.subscribe(ctx, on)
+	if err != nil {
+		return err
 	}
 	defer sub.close()
 	defer w.doubts.stop()
@@ -212,170 +230,5 @@ func (w *streamWatch) stream(ctx context.Context, on *connection) error {
 		case <-renamed:
 			return errRenamed
 		}
-	}
-}
-
-// event applies an event.
-func (w *streamWatch) event(e *subscribe.Event) error {
-	if w.bell != nil {
-		w.ring(e)
-		return nil
-	}
-	effects, err := w.view.apply(e)
-	if err != nil {
-		return &failure{text: "Consul's events have not the expected shape: " + err.Error(), cause: err}
-	}
-	switch {
-	case !w.view.live() && !w.view.ended:
-		w.to.mode(ModeSnapshot)
-		w.settle.Reset(w.source.limits.Silence)
-		w.ended = time.Time{}
-	case !w.view.live():
-		if w.ended.IsZero() {
-			w.ended = time.Now()
-		}
-		w.settle.Reset(min(settleTime, time.Until(w.ended.Add(settleMost))))
-	case len(effects) > 0:
-		w.doubts.later(effects)
-		if w.to.effects(effects, w.view.index) {
-			w.doubts.raise()
-		}
-		for _, e := range effects {
-			w.sweep(e.put)
-		}
-	}
-	return nil
-}
-
-// ring has the topic read when an event asks for it.
-func (w *streamWatch) ring(e *subscribe.Event) {
-	was := w.bell.live
-	if w.bell.apply(e) {
-		w.doubts.raise()
-	}
-	w.to.heard(w.bell.index)
-	switch {
-	case !w.bell.live:
-		w.to.mode(ModeSnapshot)
-		w.settle.Reset(w.source.limits.Silence)
-	case !was:
-		w.settle.Reset(0)
-	}
-}
-
-// merged has registrations read when the configuration that is merged into them has changed.
-func (w *streamWatch) merged() {
-	if w.central.changed() {
-		w.doubts.raiseWithin(w.source.spread(0))
-	}
-}
-
-// sweep has the whole read from time to time where events do not tell all: that an instance which spoke
-// the mesh protocol itself does so no more.
-func (w *streamWatch) sweep(news ...*facts.Instance) {
-	native := func(in *facts.Instance) bool { return in != nil && in.Service.Connect.Native }
-	if w.to.topic.Kind == facts.TopicConnect && w.swept == nil && slices.ContainsFunc(news, native) {
-		wait := w.source.limits.Wait
-		w.swept = time.NewTimer(wait - rand.N(wait/sweepSpread))
-	}
-}
-
-// sweepAll is sweep for all there are.
-func (w *streamWatch) sweepAll() {
-	list, _ := w.to.store.View().Instances(w.to.topic)
-	w.sweep(list...)
-}
-
-// sweepSpread is the part of [Limits.Wait] over which sweeps are spread.
-const sweepSpread = 5
-
-func (w *streamWatch) sweepDue() <-chan time.Time {
-	if w.swept == nil {
-		return nil
-	}
-	return w.swept.C
-}
-
-// settled commits a snapshot, or, when the view is live already, notes that the stream is good.
-func (w *streamWatch) settled() {
-	w.failing = 0
-	w.retry.Reset()
-	w.to.mode(ModeStreaming)
-	w.to.served(w.server)
-	w.to.works(w.doubts.failing)
-	if w.live() {
-		return
-	}
-	index := w.view.index
-	list := w.view.settle()
-	if index < w.to.known {
-		w.late(list, index)
-	} else {
-		w.doubts.overtake()
-		out := w.to.snapshot(list, index)
-		w.missing.note(list, out.Suspects > 0, index)
-		w.doubts.judge(out)
-	}
-	if w.reset {
-		w.reset = false
-		w.doubts.raise()
-	}
-	w.sweepAll()
-}
-
-// late takes a snapshot from before what is known, as from a server that is behind the others: it would
-// bring back what is gone. What that server tells of the time up to there has no effect. Where it is what
-// is known that is of no time any more, a reading shows it.
-func (w *streamWatch) late(list []*facts.Instance, index uint64) {
-	w.view.read(w.to.known)
-	w.to.heard(index)
-	w.missing.note(list, true, index)
-	if !w.doubts.reading {
-		w.doubts.raise()
-	}
-}
-
-// answered commits the reading of the whole, and what has happened since.
-func (w *streamWatch) answered(r reading) {
-	later, ok, err := w.doubts.take(r)
-	if !ok {
-		w.to.failed(err)
-		return
-	}
-	w.missing.confirmed = r.seen
-	if r.answer.index < w.doubts.known { // the leader has no delay: it was restored
-		w.to.known, w.view.floor = 0, 0
-	}
-	later = slices.DeleteFunc(later, func(e effect) bool { return e.index <= r.answer.index })
-	out, err := w.to.commitSince(r.answer, facts.Reading{Confirmed: r.seen, Reset: true}, later)
-	if err != nil {
-		w.doubts.failed(err)
-		w.to.failed(err)
-		return
-	}
-	w.view.read(r.answer.index)
-	if w.bell != nil {
-		w.bell.read = r.answer.index
-	}
-	w.doubts.resolved(out, r)
-	w.sweepAll()
-}
-
-// firstRead is how long the first reading may hold up the stream.
-const firstRead = time.Second
-
-// readFirst reads a topic by a query: a snapshot would need one anyway to confirm what it lacks, the
-// query does not wait for a connection, and it says why when there is nothing to be had, where events
-// just do not come.
-func (w *streamWatch) readFirst(ctx context.Context) {
-	w.to.mode(ModeReading)
-	w.doubts.look(ctx)
-	enough := time.NewTimer(firstRead)
-	defer enough.Stop()
-	select {
-	case r := <-w.doubts.answers:
-		w.answered(r)
-	case <-enough.C: // the stream takes the answer when it comes
-	case <-ctx.Done():
 	}
 }

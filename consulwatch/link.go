@@ -152,21 +152,6 @@ func (l *link) get() (c *connection, changed <-chan struct{}, reason error) {
 	return l.now, changed, l.reason
 }
 
-// await returns the connection, once there is one, and an error when none can be had.
-func (l *link) await(ctx context.Context) (*connection, error) {
-	for {
-		c, changed, reason := l.get()
-		if c != nil || reason != nil {
-			return c, reason
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // connectTime is what all servers together get to take a connection while topics wait for one: what is
 // wanted can be asked for by queries. leastShare is what one of many gets of it.
 const (
@@ -292,7 +277,7 @@ func (l *link) candidates(ctx context.Context) ([]string, error) {
 	return append(servers[from:], servers[:from]...), nil
 }
 
-// rememberedTime is what the agent gets to name the servers when it has named some before.
+// rememberedTime is what the agent gets for an answer when the one from before will do.
 const rememberedTime = time.Second
 
 // ask returns the servers that the agent names, and while it does not, those that it named last: an agent

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
@@ -46,14 +45,8 @@ type modelRow struct {
 }
 
 func newModel(t *testing.T) *model {
-	s := &Source{
-		log: hclog.NewNullLogger(), metrics: noMetrics{}, limits: Limits{}.withDefaults(),
-		away: map[facts.Topic]struct{}{}, veiled: map[facts.Topic]string{}, polls: map[facts.Topic]string{}, pollsSaid: map[string]bool{}, confirms: map[string]*turns{},
-	}
-	to := &sink{source: s, store: facts.New(), topic: apiHealth}
 	m := &model{T: t, history: make([]catalog, 10), held: map[string]uint64{}, deaths: map[string][]uint64{}, there: map[string]bool{}}
-	m.w = &streamWatch{source: s, to: to, retry: exponential(1, 1), doubts: s.newDoubts(to)}
-	m.w.settle = newStopped()
+	m.w = testWatch(facts.New())
 	for i := range m.history {
 		m.history[i] = catalog{}
 	}

@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
@@ -20,7 +18,8 @@ func TestALimitIsNotCutShortByWhatOthersAreAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const least = 10 * time.Second
-		s := &Source{away: map[facts.Topic]struct{}{}, log: hclog.NewNullLogger(), metrics: noMetrics{}, limits: Limits{RetryMin: least, RetryMax: least}.withDefaults()}
+		s := testSource()
+		s.limits = Limits{RetryMin: least, RetryMax: least}.withDefaults()
 		s.slots = newSlots(1, func() bool { return true })
 		for range 20 {
 			w := s.newWatch(&sink{source: s, store: facts.New(), topic: apiHealth})
