@@ -87,6 +87,10 @@ func Envoy(cfg EnvoyConfig) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return encode(whole)
+}
+
+func encode(whole any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
