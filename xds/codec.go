@@ -32,9 +32,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return buffers, nil
 }
 
+// decoded is a message that decodes itself, of bytes that it does not keep.
+type decoded interface{ decode(data []byte) error }
+
 // Unmarshal implements [encoding.CodecV2].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	r, ok := v.(*request)
+	r, ok := v.(decoded)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}

@@ -74,8 +74,8 @@ func (c *control) followed(id, service string, sotw bool, upstreams ...string) *
 	}
 	f := newFollower(declaring(c.t, id, service, list...), sotw)
 	ctx, cancel := context.WithCancel(c.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.follow(ctx, c.dial()) }()
+	conn, ended := c.dial(), make(chan struct{})
+	go func() { _ = f.follow(ctx, conn); close(ended) }()
 	c.t.Cleanup(func() { cancel(); <-ended })
 	c.proxy(id, xds.StateSynced)
 	return f
@@ -269,8 +269,8 @@ func TestWhoAsksSeesWhatItMay(t *testing.T) {
 	for _, id := range []string{"web-1", "web-2"} {
 		f := newFollower(declaring(t, id, "web", bootstrap.Upstream{Service: "api", BindPort: 9000}), false)
 		ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(t.Context(), "x-consul-token", webToken))
-		ended := make(chan error, 1)
-		go func() { ended <- f.follow(ctx, c.dial()) }()
+		conn, ended := c.dial(), make(chan struct{})
+		go func() { _ = f.follow(ctx, conn); close(ended) }()
 		t.Cleanup(func() { cancel(); <-ended })
 	}
 	testenv.Eventually(t, 5*time.Second, func() error {
@@ -341,8 +341,8 @@ func TestACertificateOfNoServiceSeesAllClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(lis) }()
+	ended := make(chan struct{})
+	go func() { _ = g.Serve(lis); close(ended) }()
 	t.Cleanup(func() { g.Stop(); <-ended })
 	const base = "spiffe://td.consul/ns/default/dc/dc1/svc/"
 	for name, tt := range map[string]struct {

@@ -48,14 +48,15 @@ func (a *asker) sees(st *stream) bool {
 
 // bearerOf returns the token of the header authorization; ok is false without that header.
 func bearerOf(ctx context.Context) (secret string, ok bool) {
-	for _, text := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-		scheme, secret, _ := strings.Cut(text, " ")
-		if !strings.EqualFold(scheme, "bearer") || len(secret) > maxToken {
-			secret = ""
-		}
-		return strings.TrimSpace(secret), true
+	sent := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(sent) == 0 {
+		return "", false
 	}
-	return "", false
+	scheme, secret, _ := strings.Cut(sent[0], " ")
+	if !strings.EqualFold(scheme, "bearer") || len(secret) > maxToken {
+		return "", true
+	}
+	return strings.TrimSpace(secret), true
 }
 
 // admitAsker finds out who asks. The caller releases the grant.

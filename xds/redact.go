@@ -82,7 +82,7 @@ func redactMap(m protoreflect.Message, field protoreflect.FieldDescriptor, entri
 
 // cover replaces a text or bytes, and clears what is neither.
 func cover(field protoreflect.FieldDescriptor, set func(protoreflect.Value), clear func()) {
-	switch field.Kind() { //nolint:exhaustive // the rest is cleared
+	switch field.Kind() {
 	case protoreflect.StringKind:
 		set(protoreflect.ValueOfString(tokens.Redacted))
 	case protoreflect.BytesKind:

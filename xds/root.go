@@ -3,6 +3,7 @@ package xds
 import (
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
@@ -39,7 +40,8 @@ type listing struct {
 	id        string // as whose its needs are counted
 	selection *snapshot.Selection
 	byURL     map[string]map[string]variantID
-	names     map[string][]string // by type URL, sorted
+	names     map[string][]string                       // by type URL, sorted
+	sets      func() map[string]snapshot.EndpointSetKey // by name; made when first needed
 
 	// the publisher's, under its lock
 	clients int
@@ -50,7 +52,7 @@ type listing struct {
 func newListing(id string, sel *snapshot.Selection, variants map[snapshot.Ref]*variant) *listing {
 	v := &listing{
 		id: id, selection: sel, byURL: map[string]map[string]variantID{}, names: map[string][]string{},
-		streams: map[*stream]struct{}{},
+		sets: sync.OnceValue(func() map[string]snapshot.EndpointSetKey { return setsOf(sel) }), streams: map[*stream]struct{}{},
 	}
 	for _, ref := range sel.Resources() {
 		url := typeOf(ref.Key).URL

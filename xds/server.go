@@ -52,6 +52,10 @@ type Config struct {
 	Secrets Secrets
 	// Questions says who may ask what all clients are served; the zero value nobody.
 	Questions Questions
+	// Loads counts what clients report of their requests, every LoadReportEvery, 10 s by default and 1 s at the
+	// least; nil counts nothing.
+	Loads           Loads
+	LoadReportEvery time.Duration
 	// Linger is how long everything of a client that left is kept for its return, 60 s by default.
 	Linger time.Duration
 	// FirstRequestWithin is how long a client may take to say who it is, 30 s by default, and
@@ -80,6 +84,10 @@ func (c Config) withDefaults() Config {
 	if c.Guard == nil {
 		c.Guard = believer{}
 	}
+	if c.Loads == nil {
+		c.Loads = noLoads{}
+	}
+	c.LoadReportEvery = max(cmp.Or(c.LoadReportEvery, defaultLoadEvery), leastLoadEvery)
 	c.Linger = cmp.Or(c.Linger, time.Minute)
 	c.FirstRequestWithin = cmp.Or(c.FirstRequestWithin, 30*time.Second)
 	c.AnswerWithin = cmp.Or(c.AnswerWithin, 5*time.Minute)
@@ -92,6 +100,8 @@ type Server struct {
 	pub  *publisher
 	sub  *facts.Subscription
 	done chan struct{} // closed when Run ends
+
+	places places // of the loads that were counted
 
 	lastID  atomic.Uint64
 	mu      sync.Mutex // guards streams

@@ -44,6 +44,7 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 		g.RegisterService(s.describe(svc), s)
 	}
 	statusv3.RegisterClientStatusDiscoveryServiceServer(g, &questions{Server: s})
+	g.RegisterService(s.loadService(), s)
 }
 
 // describe returns the description of a service with all its methods served by s. They are told apart
