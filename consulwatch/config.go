@@ -25,6 +25,8 @@ type Config struct {
 	// DefaultIntentions is what holds between services that no intention is about, "allow" or "deny"; empty
 	// means what Consul says of itself.
 	DefaultIntentions string
+	// Sparse follows only what the store needs, and not what every plan rests on.
+	Sparse bool
 	// Follow is how topics are followed that have events; empty means [FollowAuto].
 	Follow Follow
 	// Logger gets what an operator should know; nil means no log.

@@ -29,19 +29,10 @@ func (s *Source) always(topic facts.Topic) bool {
 	return s.local != "" && topic == facts.Services(s.local)
 }
 
-// wanted returns the topics to follow: the config entries, what the mesh rests on, the services of the own
-// datacenter, what is needed, and the services of each datacenter of which something is needed.
+// wanted returns the topics to follow: what always is, what is needed, and the services of each datacenter
+// of which something is needed.
 func (r *roster) wanted() map[facts.Topic]bool {
-	wanted := map[facts.Topic]bool{facts.CARoots(): true, facts.DefaultIntention(): true}
-	for _, k := range chain.AllKinds() {
-		wanted[facts.Entries(k)] = true
-	}
-	r.source.mu.Lock()
-	local := r.source.local
-	r.source.mu.Unlock()
-	if local != "" {
-		wanted[facts.Services(local)] = true
-	}
+	wanted := r.permanent()
 	needs, _ := r.store.Needs()
 	for _, topic := range needs {
 		if queryFor(topic, "").path == "" {
@@ -53,6 +44,25 @@ func (r *roster) wanted() map[facts.Topic]bool {
 		}
 	}
 	return wanted
+}
+
+// permanent returns the topics that are followed without being needed: the config entries, what the mesh rests
+// on, and the services of the own datacenter.
+func (r *roster) permanent() map[facts.Topic]bool {
+	permanent := map[facts.Topic]bool{}
+	if r.source.sparse {
+		return permanent
+	}
+	permanent[facts.CARoots()], permanent[facts.DefaultIntention()] = true, true
+	for _, k := range chain.AllKinds() {
+		permanent[facts.Entries(k)] = true
+	}
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	if local := r.source.local; local != "" {
+		permanent[facts.Services(local)] = true
+	}
+	return permanent
 }
 
 // reconcile starts what is wanted and not followed, ends what has lingered, and returns when it is to

@@ -22,6 +22,7 @@ type Source struct {
 	address    string
 	datacenter string // as configured
 	streams    bool   // events are wanted
+	sparse     bool   // only what is needed is followed
 	access     *access
 	limits     Limits
 	log        hclog.Logger
@@ -100,7 +101,7 @@ func New(cfg Config) (*Source, error) {
 	if s.follow == nil {
 		return nil, fmt.Errorf("the way to follow Consul is %q: want auto, stream or poll", cfg.Follow)
 	}
-	s.streams = cfg.Follow != FollowPoll
+	s.streams, s.sparse = cfg.Follow != FollowPoll, cfg.Sparse
 	return s, nil
 }
 

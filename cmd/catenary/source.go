@@ -49,6 +49,7 @@ type sourceFlags struct {
 
 	consulServers []string
 	consulMode    string
+	sparse        bool // only what is needed is followed
 }
 
 func (f *sourceFlags) register(cmd *cobra.Command) {
@@ -97,7 +98,7 @@ func (f *sourceFlags) openConsul(log, follow hclog.Logger, counts *metrics.Metri
 	}
 	consul, err := consulwatch.New(consulwatch.Config{
 		Datacenter: strings.ToLower(f.datacenter), Logger: follow, Metrics: queries{counts},
-		Servers: f.consulServers, Follow: consulwatch.Follow(f.consulMode), DefaultIntentions: f.intentions,
+		Servers: f.consulServers, Follow: consulwatch.Follow(f.consulMode), DefaultIntentions: f.intentions, Sparse: f.sparse,
 	})
 	if err != nil {
 		return source{}, err
