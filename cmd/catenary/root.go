@@ -35,6 +35,7 @@ be read, and 3 for a source that cannot be reached or denies access.`,
 	})
 	root.AddCommand(
 		newBootstrap(),
+		newCerts(),
 		newCompletion(),
 		newDemo(),
 		newDump(),

@@ -39,6 +39,7 @@ func layers() []layer {
 		{"internal/grpcserver", nil, "what is served registers itself: the server knows no protocol but gRPC"},
 		{"internal/evict", nil, "rules in, a configuration out: who may enter, and how it gets to Envoy, are others' affair"},
 		{"internal/bootstrap", nil, "what a client says of itself is a contract of its own"},
+		{"internal/certdir", nil, "it writes files and knows nothing of whose they are or where they came from"},
 		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
 		{"internal/journey", append(slices.Clone(products), "chain/explain"), "where a request goes follows from facts and plans, whoever asks and whoever is served"},
 		{"internal/admin", append(slices.Clone(products), "chain/explain", "internal/journey", "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
