@@ -65,6 +65,7 @@ func (b *envoyBootstrap) register(cmd *cobra.Command) {
 	flags.StringVar(&b.config.AdminBind, "admin-bind", bootstrap.DefaultAdminBind, "the `address` of Envoy's own admin API")
 	flags.StringVar(&b.tokenFile, "token-file", "", "the `file` with the token to send")
 	flags.StringVar(&b.caFile, "grpc-ca-file", "", "the `file` with the certificates to verify the control plane by, which become part of the bootstrap; without it the connection is not encrypted")
+	flags.BoolVar(&b.config.LoadReports, "load-reports", false, "report to the control plane what becomes of requests, for its metrics")
 	flags.BoolVar(&b.config.SotW, "sotw", false, "speak the state of the world variant of the protocol instead of delta")
 	b.sidecar.register(cmd)
 	b.from.register(cmd)

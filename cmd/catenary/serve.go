@@ -24,6 +24,7 @@ func newServe() *cobra.Command {
 	var port grpcFlags
 	var auth authFlags
 	var identity identityFlags
+	var ask questionFlags
 	var adminAddr, level, format string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -51,6 +52,9 @@ Consul again, and renew those of sidecars.`,
 			if p.certificates, err = identity.open(p.source, log, p.counts); err != nil {
 				return err
 			}
+			if p.questions, err = ask.open(); err != nil {
+				return err
+			}
 			if p.server, err = port.server(p); err != nil {
 				return err
 			}
@@ -66,6 +70,7 @@ Consul again, and renew those of sidecars.`,
 	port.register(flags)
 	auth.register(flags)
 	identity.register(flags)
+	ask.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
 	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
 	flags.StringVar(&format, "log-format", "text", "text or json")
@@ -80,6 +85,7 @@ type plane struct {
 	source       source
 	auth         *auth
 	certificates *certificates
+	questions    *questions
 	server       *grpcserver.Server
 	grpc, http   net.Listener
 
@@ -132,10 +138,12 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 	if err != nil {
 		return errors.Join(ignoreEnd(ctx, err), p.grpc.Close())
 	}
-	server := xds.NewServer(xds.Config{
+	cfg := xds.Config{
 		Store: store, Logger: p.log, Metrics: p.counts,
 		Datacenter: place.datacenter, TrustDomain: place.trustDomain, Guard: p.auth.guard(place, p.log), Secrets: p.certificates,
-	})
+	}
+	p.questions.answer(p, &cfg)
+	server := xds.NewServer(cfg)
 	server.Register(p.server)
 	p.xds.Store(&placed{server, place})
 	p.log.Info("serving", "grpc", p.grpc.Addr().String(), "admin", p.http.Addr().String(),

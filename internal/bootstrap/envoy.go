@@ -39,6 +39,8 @@ type EnvoyConfig struct {
 	GRPCCA string
 	// Sidecar is set for a registered sidecar, which has no Upstreams here.
 	Sidecar *Sidecar
+	// LoadReports has it report what becomes of its requests.
+	LoadReports bool
 	// SotW asks for the state of the world variant of xDS instead of delta.
 	SotW bool
 }

@@ -31,9 +31,10 @@ func goldenConfigs(t *testing.T) map[string]EnvoyConfig {
 				{Service: "stock", Datacenter: "dc2", BindAddress: "::1", BindPort: 9292},
 			},
 		},
-		"token-sotw": {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", SotW: true, AdminBind: "[::1]:0"},
-		"tls-name":   {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "mesh.example:443", GRPCCA: string(ca)},
-		"tls-ip":     {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "[0:0:0:0:0:0:0:1]:18000", GRPCCA: string(ca)},
+		"token-sotw":   {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", SotW: true, AdminBind: "[::1]:0"},
+		"load-reports": {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", LoadReports: true},
+		"tls-name":     {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "mesh.example:443", GRPCCA: string(ca)},
+		"tls-ip":       {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "[0:0:0:0:0:0:0:1]:18000", GRPCCA: string(ca)},
 		"sidecar": {
 			Service: "web", ProxyID: "web-sidecar-proxy",
 			Sidecar: &Sidecar{Node: "node-1", Datacenter: "dc1", OmitDeprecatedTags: true},

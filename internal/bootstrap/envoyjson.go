@@ -16,6 +16,7 @@ type bootstrapJSON struct {
 	StatsConfig      *statsJSON    `json:"stats_config,omitempty"`
 	StatsFlush       string        `json:"stats_flush_interval,omitempty"`
 	DynamicResources resourcesJSON `json:"dynamic_resources"`
+	ClusterManager   object        `json:"cluster_manager,omitempty"`
 }
 
 type statsJSON struct {
@@ -101,6 +102,11 @@ func bootstrapOf(cfg EnvoyConfig, server, admin endpoint) (bootstrapJSON, error)
 		StaticResources:  staticJSON{Clusters: []clusterJSON{serverCluster(server, cfg.GRPCCA)}},
 		DynamicResources: resourcesJSON{ADS: adsOf(cfg), CDS: overADS, LDS: overADS},
 	}
+	if cfg.LoadReports {
+		b.ClusterManager = object{"load_stats_config": object{
+			"api_type": "GRPC", "transport_api_version": "V3", "grpc_services": grpcServices(cfg),
+		}}
+	}
 	if cfg.Sidecar != nil {
 		return b, b.addSidecar(cfg, admin)
 	}
@@ -153,15 +159,21 @@ func adsOf(cfg EnvoyConfig) adsJSON {
 		TransportAPIVersion: "V3",
 		// The node is some 60 KB, most of it the list of Envoy's extensions.
 		SetNodeOnFirstMessageOnly: true,
-		GRPCServices:              []grpcServiceJSON{{EnvoyGRPC: object{"cluster_name": clusterName}}},
+		GRPCServices:              grpcServices(cfg),
 	}
 	if cfg.SotW {
 		ads.APIType = "GRPC"
 	}
-	if cfg.Token != "" {
-		ads.GRPCServices[0].InitialMetadata = []headerJSON{{Key: "x-consul-token", Value: string(cfg.Token)}}
-	}
 	return ads
+}
+
+// grpcServices is the control plane, and what goes with every request to it.
+func grpcServices(cfg EnvoyConfig) []grpcServiceJSON {
+	s := grpcServiceJSON{EnvoyGRPC: object{"cluster_name": clusterName}}
+	if cfg.Token != "" {
+		s.InitialMetadata = []headerJSON{{Key: "x-consul-token", Value: string(cfg.Token)}}
+	}
+	return []grpcServiceJSON{s}
 }
 
 func serverCluster(server endpoint, ca string) clusterJSON {

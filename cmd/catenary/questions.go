@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/catenary-mesh/catenary/internal/identity"
+	"github.com/catenary-mesh/catenary/internal/metrics"
+	"github.com/catenary-mesh/catenary/xds"
+)
+
+// questionFlags say who may ask what clients are served, and how often these say what became of it.
+type questionFlags struct {
+	tokenFile string
+	every     time.Duration
+}
+
+func (f *questionFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.tokenFile, "admin-token-file", "", "the `file` with the operator's token, who may ask over CSDS what every client is served; read at each question")
+	flags.DurationVar(&f.every, "load-report-interval", 10*time.Second, "how often clients that report their loads are to do so, 1s or more")
+}
+
+// questions is how questions are answered.
+type questions struct {
+	operator *identity.Operator // nil without one
+	every    time.Duration
+}
+
+func (f *questionFlags) open() (*questions, error) {
+	if f.every < time.Second {
+		return nil, fmt.Errorf("--load-report-interval %s is too short: give 1s or more", f.every)
+	}
+	q := &questions{every: f.every}
+	if f.tokenFile == "" {
+		return q, nil
+	}
+	var err error
+	if q.operator, err = identity.OpenOperator(f.tokenFile); err != nil {
+		return nil, fmt.Errorf("--admin-token-file: %w", err)
+	}
+	return q, nil
+}
+
+// answer sets how an xDS server of the plane answers.
+func (q *questions) answer(p *plane, cfg *xds.Config) {
+	cfg.Questions = xds.Questions{
+		Certificates: slices.Contains(p.auth.ways, authMTLS),
+		// Whoever can connect is on this machine, and believed in all else.
+		Everyone: len(p.auth.ways) == 0 && isLoopback(p.grpc.Addr()),
+	}
+	if q.operator != nil {
+		cfg.Questions.Operator = q.operator
+	}
+	cfg.Loads, cfg.LoadReportEvery = loads{p.counts}, q.every
+}
+
+// loads counts loads as metrics.
+type loads struct{ *metrics.Metrics }
+
+// Load implements [xds.Loads].
+func (l loads) Load(of xds.Load, n uint64) { l.Metrics.Load(metrics.Load(of), n) }
