@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"maps"
@@ -51,6 +52,9 @@ type client struct {
 	later *corev3.Node // in what follows the first request; none when nil
 	// waits is how long an answer is waited for, when it is not that there is none that is wanted.
 	waits time.Duration
+	// listens is how long it goes on once it has what a sidecar needs, quiet when zero; has is then called.
+	listens time.Duration
+	has     func()
 }
 
 // nodeOf is the node of a sidecar as Consul's bootstrap has it.
@@ -74,6 +78,7 @@ func declared(t *testing.T, service string) *corev3.Node {
 // reply is all that a client was given.
 type reply struct {
 	secrets map[string]*tlsv3.Secret
+	given   int   // secrets, each as often as it came
 	others  int   // resources of other types
 	err     error // with which the stream ended, unless the client ended it
 }
@@ -117,7 +122,10 @@ func (c *client) ask(ctx context.Context, by way, rounds ...[]string) *reply {
 			return got
 		}
 		if got.wanted() {
-			end.Reset(quiet)
+			end.Reset(cmp.Or(c.listens, quiet))
+			if c.has != nil {
+				c.has()
+			}
 		}
 	}
 }
@@ -133,6 +141,7 @@ func (r *reply) add(list []*anypb.Any) error {
 			return err
 		}
 		r.secrets[secret.GetName()] = secret
+		r.given++
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -37,46 +36,11 @@ func (m *mesh) rotate() {
 	}
 }
 
-// shown is the certificate that the sidecar of a service shows to the mesh. Without one of their own clients
-// get no further than that.
-func (of *member) shown() (*x509.Certificate, error) {
-	var leaf *x509.Certificate
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", of.public), &tls.Config{
-		InsecureSkipVerify: true,
-		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			var err error
-			leaf, err = x509.ParseCertificate(raw[0])
-			return err
-		},
-	})
-	if err == nil {
-		conn.Close()
-	}
-	if leaf == nil {
-		return nil, fmt.Errorf("the sidecar of %s shows no certificate: %w", of.name, err)
-	}
-	return leaf, nil
-}
-
 // listenerChanges is how many listeners and clusters of a sidecar were changed or removed.
 func (of *member) listenerChanges() int64 {
 	stats := of.envoy.Stats()
 	return stats["listener_manager.listener_modified"] + stats["listener_manager.listener_in_place_updated"] +
 		stats["listener_manager.listener_removed"] + stats["cluster_manager.cluster_modified"] + stats["cluster_manager.cluster_removed"]
-}
-
-// serials are those of the certificates that sidecars show.
-func serials(t *testing.T, members ...*member) map[*member]string {
-	t.Helper()
-	list := map[*member]string{}
-	for _, of := range members {
-		leaf, err := of.shown()
-		if err != nil {
-			t.Fatal(err)
-		}
-		list[of] = leaf.SerialNumber.String()
-	}
-	return list
 }
 
 // renewed waits until sidecars show others than they showed before.

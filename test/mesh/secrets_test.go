@@ -89,8 +89,8 @@ type pretence struct {
 	says string     // the text of the status
 }
 
-// fruitless checks that clients get nothing at all in any way, and what they are told.
-func fruitless(t *testing.T, list []pretence) {
+// fruitless checks that clients get nothing at all in any way, and returns what they are told.
+func fruitless(t *testing.T, list []pretence) (told []string) {
 	t.Helper()
 	replies := make([]*reply, len(list)*len(ways))
 	var group sync.WaitGroup
@@ -113,7 +113,9 @@ func fruitless(t *testing.T, list []pretence) {
 		if st := status.Convert(got.err); st.Code() != p.code || !strings.Contains(st.Message(), p.says) {
 			t.Errorf("%s, %s: it ends with %v, want %s with %q", p.name, by, got.err, p.code, p.says)
 		}
+		told = append(told, fmt.Sprintf("%+v", got.err))
 	}
+	return told
 }
 
 func TestACertificateOfTheMeshProvesItsServiceOnly(t *testing.T) {

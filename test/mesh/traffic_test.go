@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"google.golang.org/grpc/codes"
 
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
@@ -117,6 +119,18 @@ func (m *mesh) traffic() *load {
 	return startLoad(m.t, [2]*member{a, b}, [2]*member{a, c}, [2]*member{d, b}, [2]*member{b, a})
 }
 
+// sent is how many resources catenary has sent, by type.
+func (m *mesh) sent() map[string]float64 {
+	m.t.Helper()
+	list := map[string]float64{}
+	for name, n := range m.catenary.Metrics() {
+		if typ, ok := strings.CutPrefix(name, "catenary_xds_response_resources_total"); ok && n > 0 {
+			list[typ] = n
+		}
+	}
+	return list
+}
+
 func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
 	m, traffic := web(t)
 	m.catenary.Stop()
@@ -124,45 +138,60 @@ func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
 	m.catenary.Restart()
 	testenv.Eventually(t, time.Minute, func() error { return synced(m.catenary, "a-sidecar-proxy", "b-sidecar-proxy") })
 	m.directions(m.flows)
-	const sent = "catenary_xds_response_resources_total"
-	for name, n := range m.catenary.Metrics() {
-		if typ, ok := strings.CutPrefix(name, sent); ok && !strings.Contains(typ, "secret") && n > 0 {
-			t.Errorf("%s: %v were sent again", name, n)
-		}
-	}
 	// The keys are not kept over a restart: of each service a new certificate.
-	if n := m.catenary.Metrics()[sent+`{type="secret"}`]; n != 2 {
-		t.Errorf("%v secrets were sent again, want the certificates of two services", n)
+	if got, want := m.sent(), map[string]float64{`{type="secret"}`: 2}; !maps.Equal(got, want) {
+		t.Errorf("these were sent again: %v, want only the certificates of two services: %v", got, want)
 	}
 	traffic.flawless(t)
 }
 
 func TestAnAbsenceOfConsulFailsNoRequestAndStillLetsSidecarsStart(t *testing.T) {
 	m, traffic := web(t, testenv.WithDataDir(), testenv.WithACL())
+	a, b, c := m.members[0], m.members[1], m.members[2]
+	unseen := m.tokenOf("a")
 	// Registered before the absence, of a service that has a connected sidecar, started in it.
 	second := &member{
-		name: "a", protocol: "http", ports: map[string]int{}, public: testenv.FreePort(t), port: m.members[0].port,
-		token: m.members[0].token, status: api.HealthCritical,
+		name: "a", protocol: "http", ports: map[string]int{}, public: testenv.FreePort(t), port: a.port,
+		token: a.token, status: api.HealthCritical,
 	}
 	m.register(second, "a-2")
 	boot := m.bootstrap(second, "a-2")
 	testenv.Eventually(t, patience, func() error {
-		for name, c := range m.members[1].envoy.Clusters() {
+		for name, c := range b.envoy.Clusters() {
 			if strings.HasPrefix(name, "a.") && len(c.Hosts) == 2 {
 				return nil
 			}
 		}
 		return errors.New("the second instance is not heard of")
 	})
+	serial := serials(t, a, b)
 	m.consul.Stop()
 	second.envoy = testenv.StartEnvoy(t, boot)
-	testenv.Eventually(t, patience, func() error { return second.call(m.members[1]) })
-	testenv.Eventually(t, patience, func() error { return second.call(m.members[2]) })
-	testenv.Throughout(t, absence, func() error { return second.call(m.members[1]) })
+	for _, to := range []*member{b, c} { // one of each server
+		testenv.Eventually(t, patience, func() error { return second.call(to) })
+	}
+	testenv.Eventually(t, patience, func() error { return synced(m.catenary, "a-2-sidecar-proxy", "a-sidecar-proxy", "b-sidecar-proxy") })
+	if leaf := serials(t, second)[second]; leaf != serial[a] {
+		t.Errorf("the second sidecar shows the certificate %s, and the first %s", leaf, serial[a])
+	}
+	fruitless(t, []pretence{{"a token that was not seen before", m.sidecarOf("a", unseen), codes.Unavailable, "try again"}})
+	before := m.sent()
+	testenv.Throughout(t, absence, func() error { return second.call(b) })
 	m.consul.Restart()
 	testenv.Eventually(t, time.Minute, m.catenary.Ready)
 	m.directions(m.flows)
+	testenv.Throughout(t, quiet, func() error { return second.call(b) })
 	traffic.flawless(t)
+	if after := m.sent(); !maps.Equal(after, before) {
+		t.Errorf("something was sent again: %v, before %v", after, before)
+	}
+	if got := serials(t, a, b); !maps.Equal(got, serial) {
+		t.Errorf("the certificates are %v, before %v", got, serial)
+	}
+	// And what changes arrives again.
+	m.consul.WriteEntry("Kind = \"service-intentions\"\nName = \"b\"\nSources { Name = \"a\" Action = \"deny\" }")
+	m.denied(a, b)
+	m.denied(second, b)
 }
 
 // synced reports whether catenary has sent the proxies all that they should have.
