@@ -41,7 +41,7 @@ const (
 	sdsFetch way = "SDS fetch"
 )
 
-var ways = []way{adsDelta, adsSotW, sdsDelta, sdsSotW, sdsFetch} //nolint:gochecknoglobals // a table
+func ways() []way { return []way{adsDelta, adsSotW, sdsDelta, sdsSotW, sdsFetch} }
 
 // client speaks xDS in words of its own.
 type client struct {

@@ -51,7 +51,7 @@ func TestAStreamHasNoKeyButThatOfTheServiceItHasProvedToBe(t *testing.T) {
 	m.directions(m.flows) // so that both keys are there
 	a, b := m.members[0], m.members[1]
 	own := m.sidecarOf("a", a.token)
-	for _, by := range ways {
+	for _, by := range ways() {
 		t.Run(string(by), func(t *testing.T) {
 			t.Parallel()
 			for name, rounds := range map[string][][]string{
@@ -92,11 +92,12 @@ type pretence struct {
 // fruitless checks that clients get nothing at all in any way, and returns what they are told.
 func fruitless(t *testing.T, list []pretence) (told []string) {
 	t.Helper()
-	replies := make([]*reply, len(list)*len(ways))
+	all := ways()
+	replies := make([]*reply, len(list)*len(all))
 	var group sync.WaitGroup
 	for i := range replies {
 		group.Go(func() {
-			p, by := list[i/len(ways)], ways[i%len(ways)]
+			p, by := list[i/len(all)], all[i%len(all)]
 			c := *p.client
 			if p.code == codes.OK {
 				c.waits = silence
@@ -106,7 +107,7 @@ func fruitless(t *testing.T, list []pretence) (told []string) {
 	}
 	group.Wait()
 	for i, got := range replies {
-		p, by := list[i/len(ways)], ways[i%len(ways)]
+		p, by := list[i/len(all)], all[i%len(all)]
 		if len(got.secrets) > 0 || got.others > 0 {
 			t.Errorf("%s, %s: there are secrets %v and %d other resources", p.name, by, slices.Sorted(maps.Keys(got.secrets)), got.others)
 		}
@@ -137,7 +138,7 @@ func TestACertificateOfTheMeshProvesItsServiceOnly(t *testing.T) {
 		return c
 	}
 	a, b := m.members[0], m.members[1]
-	for _, by := range ways {
+	for _, by := range ways() {
 		rounds := [][]string{m.namesOf("b"), {"leaf", "roots"}}
 		as("b", m.sidecarOf("b", "")).ask(t.Context(), by, rounds...).onlyOf(t, "b")
 		as("a", m.sidecarOf("a", b.token)).ask(t.Context(), by, rounds...).onlyOf(t, "a")
