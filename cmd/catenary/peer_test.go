@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +14,8 @@ import (
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/admin"
 	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/journey"
+	"github.com/catenary-mesh/catenary/snapshot"
 	"github.com/catenary-mesh/catenary/xds"
 )
 
@@ -86,6 +90,7 @@ func adminConfig(list []admin.Proxy, discovery *admin.Discovery) admin.Config {
 		Chain:     func(string) admin.Chain { return admin.Chain{Chain: &chain.Chain{}} },
 		Discovery: discovery,
 		Problems:  func() []admin.Problem { return nil },
+		Journey:   journeys(discovery),
 		Metrics:   http.NotFoundHandler(),
 		Watches: func() []admin.Watch {
 			return []admin.Watch{
@@ -109,5 +114,20 @@ func adminConfig(list []admin.Proxy, discovery *admin.Discovery) admin.Config {
 			}
 			return e
 		},
+	}
+}
+
+// journeys answers with what it was asked, unless nothing is known yet.
+func journeys(discovery *admin.Discovery) func(context.Context, journey.Question) (journey.Journey, error) {
+	return func(_ context.Context, q journey.Question) (journey.Journey, error) {
+		if d := discovery.Chain(snapshot.ChainKey{Service: q.Service}); d.Unknown != "" {
+			return journey.Journey{}, errors.New("nothing is known yet: " + d.Unknown)
+		}
+		if q.Service == "other" {
+			return journey.Journey{}, &journey.UnknownTargetError{Name: "x", Targets: []string{"y"}}
+		}
+		return journey.Journey{Service: q.Service, Datacenter: "dc1", Request: q.Request, Traffic: []journey.Share{{
+			Target: fmt.Sprintf("%s.default.default.dc1 of %s without %s", q.Service, "dc1", q.Without), Percent: 100,
+		}}}, nil
 	}
 }

@@ -201,6 +201,7 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 			}
 			return asker.Endpoints(ctx, x.datacenter, service)
 		},
+		Journey:  p.journey(asker),
 		Problems: p.problems,
 		Watches:  func() []admin.Watch { return p.source.watching(store) },
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,26 +57,32 @@ type Asker struct {
 func NewAsker(store *facts.Store) *Asker { return &Asker{store: store} }
 
 // Endpoints describes the instances of a service, waiting for them a few seconds if need be.
-func (a *Asker) Endpoints(ctx context.Context, datacenter, service string) Endpoints {
-	topic := facts.Health(datacenter, service)
-	if a.store.View().Known(topic) {
-		return Describe(a.store.View(), datacenter, service)
-	}
+func (a *Asker) Endpoints(ctx context.Context, datacenter, service string) (e Endpoints) {
+	a.await(ctx, func(v facts.View) []facts.Topic {
+		e = Describe(v, datacenter, service)
+		return []facts.Topic{facts.Health(datacenter, service)}
+	})
+	return e
+}
+
+// await looks at the facts until all topics that the look needs are known, or a few seconds have passed.
+func (a *Asker) await(ctx context.Context, look func(facts.View) (needs []facts.Topic)) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	sub := a.store.Subscribe()
 	defer sub.Close()
 	who := fmt.Sprintf("question %d", a.questions.Add(1))
-	a.store.Need(who, topic)
 	defer a.store.Need(who)
 	for {
 		view, _ := sub.Drain()
-		if view.Known(topic) {
-			return Describe(view, datacenter, service)
+		needs := look(view)
+		if !slices.ContainsFunc(needs, func(t facts.Topic) bool { return !view.Known(t) }) {
+			return
 		}
+		a.store.Need(who, needs...)
 		select {
 		case <-ctx.Done():
-			return Describe(view, datacenter, service)
+			return
 		case <-sub.Bell():
 		}
 	}

@@ -20,6 +20,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/api/v1/proxies/{id...}", s.proxy)
 	mux.HandleFunc("/api/v1/chains/{service}", s.chain)
 	mux.HandleFunc("/api/v1/endpoints/{service}", s.endpoints)
+	mux.HandleFunc("/api/v1/explain/{service}", s.journey)
 	mux.HandleFunc("/api/v1/problems", s.problems)
 	mux.HandleFunc("/api/v1/watches", s.watches)
 	if s.config.Debug {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/journey"
 	"github.com/catenary-mesh/catenary/xds"
 )
 
@@ -26,6 +27,9 @@ type Config struct {
 	Discovery *Discovery
 	// Endpoints lists the instances of a service.
 	Endpoints func(ctx context.Context, service string) Endpoints
+	// Journey says what becomes of a request; it may be nil. It fails with a [journey.UnknownTargetError], and
+	// while the answer cannot be known.
+	Journey func(context.Context, journey.Question) (journey.Journey, error)
 	// Problems lists everything that is wrong with the user's configuration.
 	Problems func() []Problem
 	// Watches lists what the source follows; it may be nil.
