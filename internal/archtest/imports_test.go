@@ -33,6 +33,7 @@ func layers() []layer {
 		{"internal/identity", []string{"internal/facts"}, "what a token may read is a fact; who serves it, and whom it asks, is not its affair"},
 		{"consulwatch", append(slices.Clone(data), "internal/entry", "internal/identity", "internal/proto/subscribe"), "a source writes facts; it meets products only through them"},
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
+		{"hds", data, "health discovery is a source: duties come from facts and verdicts go to them"},
 		{"xds/envoy", append(slices.Clone(products), "xds/session", "internal/evict"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
 		{"xds", server, "the server joins products, translation and sessions"},
@@ -66,7 +67,7 @@ const anything = "*"
 func confined() []layer {
 	return []layer{
 		{"github.com/hashicorp/consul/api", []string{"consulwatch", "internal/testenv"}, "Consul's client stays behind narrow interfaces, so that Consul can be replaced in a test and by files"},
-		{"github.com/envoyproxy/go-control-plane", []string{"xds", "xds/envoy", "xds/session", "internal/testenv"}, "Envoy's words stay in xds, so that products can serve other clients too"},
+		{"github.com/envoyproxy/go-control-plane", []string{"xds", "xds/envoy", "xds/session", "hds", "internal/testenv"}, "Envoy's words stay in xds and hds, so that products can serve other clients too"},
 		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
 		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
 		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
