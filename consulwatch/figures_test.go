@@ -109,7 +109,8 @@ type relay struct {
 	snapshots map[string][]time.Time // when they were asked for, by topic and key
 }
 
-func startRelay(t *testing.T, c *testenv.Consul) *relay {
+// dialed is the event streams of a Consul.
+func dialed(t *testing.T, c *testenv.Consul) subscribe.StateChangeSubscriptionClient {
 	conn, err := grpc.NewClient("passthrough:///"+c.RPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -122,8 +123,12 @@ func startRelay(t *testing.T, c *testenv.Consul) *relay {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	return subscribe.NewStateChangeSubscriptionClient(conn)
+}
+
+func startRelay(t *testing.T, c *testenv.Consul) *relay {
 	r := &relay{fakeStreams: startStreams(t), snapshots: map[string][]time.Time{}}
-	to := subscribe.NewStateChangeSubscriptionClient(conn)
+	to := dialed(t, c)
 	r.say = func(req *subscribe.SubscribeRequest, client grpc.ServerStreamingServer[subscribe.Event]) error {
 		asked := time.Now()
 		server, err := to.Subscribe(client.Context(), req)

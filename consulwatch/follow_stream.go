@@ -134,15 +134,26 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 	default:
 		w.forget()
 	}
-	switch {
-	case w.failing > most:
+	if w.failing > most {
 		return err
-	case f == nil && w.failing <= 1:
-		pause(ctx, w.source.spread(2*w.source.limits.RetryMin), nil)
-	default:
+	}
+	if f != nil || w.failing > 1 {
 		pause(ctx, w.retry.NextBackOff(), nil)
 	}
-	return nil
+	return w.scatter(ctx)
+}
+
+// scatter keeps the topics from asking a server for their streams all at once, which all have lost those from
+// before, and wait for the same connection.
+func (w *streamWatch) scatter(ctx context.Context) error {
+	for before := (*connection)(nil); ; {
+		on, err := w.await(ctx)
+		if err != nil || on == before {
+			return err
+		}
+		before = on
+		pause(ctx, w.source.spread(2*w.source.limits.RetryMin), nil)
+	}
 }
 
 // await returns the connection, once there is one, and an error when none can be had. A reading may be under

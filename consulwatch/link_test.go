@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,51 +121,48 @@ func TestWhereAServerIs(t *testing.T) {
 	}
 }
 
-// The agent is asked for the servers, but a connection that is lost while it is down is made again without.
+// The agent is asked for the servers, but a connection that is lost while it is down, or hangs, is made again
+// without.
 func TestAnAgentThatIsDownDoesNotKeepEventsAway(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]testenv.ConsulOption{"with ACLs": {testenv.WithACL()}, "without ACLs": nil} {
+	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	refuses := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for name, test := range map[string]struct {
+		options []testenv.ConsulOption
+		down    http.HandlerFunc
+	}{
+		"with ACLs": {[]testenv.ConsulOption{testenv.WithACL()}, refuses}, "without ACLs": {nil, refuses},
+		"with ACLs, it hangs": {[]testenv.ConsulOption{testenv.WithACL()}, hangs}, "without ACLs, it hangs": {nil, hangs},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := testenv.StartConsul(t, options...)
+			c := testenv.StartConsul(t, test.options...)
 			c.RegisterService(testenv.Service{Name: "api", Port: 8080})
 			g := newGate(t, c.RPCAddr())
 			g.open()
-			var down atomic.Bool
+			agent := startBetween(t, c)
+			agent.names(g.addr)
 			cfg := with(c, c.Token())
-			cfg.API.Address = agentThatNames(t, c, g.addr, &down)
+			cfg.API.Address = agent.server.Listener.Addr().String()
 			r := run(t, cfg)
 			r.store.Need("test", apiHealth)
 			r.ready("dc1")
 			testenv.Eventually(t, soon, func() error { return r.follows(apiHealth, ModeStreaming, g.addr) })
-			down.Store(true)
+			r.source.rights.mu.Lock()
+			r.source.rights.last.asked = time.Now().Add(-sameFor) // so that it would be asked again
+			r.source.rights.mu.Unlock()
+			agent.set(test.down)
 			g.shut()
 			g.open()
+			begin := time.Now()
 			c.SetCheck("api", api.HealthCritical)
 			r.eventually(instances(apiHealth, facts.Present, "api:critical"))
 			testenv.Eventually(t, soon, func() error { return r.follows(apiHealth, ModeStreaming, g.addr) })
+			if took := time.Since(begin); took > soon/2 {
+				t.Errorf("it took %v", took)
+			}
 		})
 	}
-}
-
-// agentThatNames is an agent before a Consul that names one server, until it is down.
-func agentThatNames(t *testing.T, c *testenv.Consul, server string, down *atomic.Bool) string {
-	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: c.HTTPAddr()}) },
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {}, // queries end with the test
-	}
-	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case down.Load():
-			panic(http.ErrAbortHandler)
-		case r.URL.Path == "/v1/status/peers":
-			fmt.Fprintf(w, "[%q]", server)
-		default:
-			proxy.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(agent.Close)
-	return agent.URL
 }
 
 // A server that takes connections and drops them is no server: what is wanted is asked for by queries, and
@@ -181,7 +175,7 @@ func TestAServerThatDropsConnectionsIsNotReliedOn(t *testing.T) {
 	}
 	g := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 200 * time.Millisecond, MaxConnectionAgeGrace: time.Millisecond}))
 	subscribe.RegisterStateChangeSubscriptionServer(g, &fakeStreams{
-		requests: map[string][]*subscribe.SubscribeRequest{},
+		requests: map[string][]*subscribe.SubscribeRequest{}, streams: map[string]int{},
 		say: func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
 			<-to.Context().Done()
 			return nil

@@ -85,8 +85,15 @@ func (r *rights) same(ctx context.Context) (bool, error) {
 	if isNamed(token) {
 		return true, nil
 	}
-	s, err := r.since(ctx, token, time.Now().Add(-sameFor))
-	if last := r.latest(); err != nil && last.token == token && last.off {
+	last := r.latest()
+	if last.token != token || !last.off {
+		s, err := r.since(ctx, token, time.Now().Add(-sameFor))
+		return s.off, err
+	}
+	asking, cancel := context.WithTimeout(ctx, rememberedTime)
+	defer cancel()
+	s, err := r.since(asking, token, time.Now().Add(-sameFor))
+	if err != nil && ctx.Err() == nil {
 		return true, nil // servers have to be started anew to have ACLs, and what is hidden then is not lost
 	}
 	return s.off, err

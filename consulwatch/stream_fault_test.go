@@ -25,7 +25,9 @@ type fakeStreams struct {
 	mu       sync.Mutex
 	say      func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
 	requests map[string][]*subscribe.SubscribeRequest // by key
-	streams  int                                      // that are open
+	times    []time.Time                              // of the requests
+	streams  map[string]int                           // that are open, by key
+	stop     func()
 }
 
 func startStreams(t *testing.T) *fakeStreams {
@@ -33,8 +35,9 @@ func startStreams(t *testing.T) *fakeStreams {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeStreams{addr: l.Addr().String(), requests: map[string][]*subscribe.SubscribeRequest{}}
+	f := &fakeStreams{addr: l.Addr().String(), requests: map[string][]*subscribe.SubscribeRequest{}, streams: map[string]int{}}
 	g := grpc.NewServer()
+	f.stop = g.Stop
 	subscribe.RegisterStateChangeSubscriptionServer(g, f)
 	go func() { _ = g.Serve(greeted{l}) }() // it ends with the listener
 	t.Cleanup(g.Stop)
@@ -61,11 +64,12 @@ func (f *fakeStreams) Subscribe(r *subscribe.SubscribeRequest, to grpc.ServerStr
 	f.mu.Lock()
 	f.requests[r.GetKey()] = append(f.requests[r.GetKey()], r)
 	say := f.say
-	f.streams++
+	f.times = append(f.times, time.Now())
+	f.streams[r.GetKey()]++
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
-		f.streams--
+		f.streams[r.GetKey()]--
 		f.mu.Unlock()
 	}()
 	return say(r, to)
@@ -75,7 +79,18 @@ func (f *fakeStreams) Subscribe(r *subscribe.SubscribeRequest, to grpc.ServerStr
 func (f *fakeStreams) open() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.streams
+	n := 0
+	for _, of := range f.streams {
+		n += of
+	}
+	return n
+}
+
+// openFor is how many of them are about a key.
+func (f *fakeStreams) openFor(key string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.streams[key]
 }
 
 func (f *fakeStreams) asked(key string) int {

@@ -23,6 +23,7 @@ type between struct {
 	mu    sync.Mutex
 	fault http.HandlerFunc // answers instead, if there is one
 	asked map[string]int   // by path
+	peers string           // the answer to who the servers are; empty means Consul's own
 }
 
 func startBetween(t *testing.T, c *testenv.Consul) *between {
@@ -32,13 +33,16 @@ func startBetween(t *testing.T, c *testenv.Consul) *between {
 	b.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		b.asked[r.URL.Path]++
-		fault := b.fault
+		fault, peers := b.fault, b.peers
 		b.mu.Unlock()
-		if fault != nil {
+		switch {
+		case fault != nil:
 			fault(w, r)
-			return
+		case peers != "" && r.URL.Path == "/v1/status/peers":
+			fmt.Fprint(w, peers)
+		default:
+			through.ServeHTTP(w, r)
 		}
-		through.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
 		b.server.CloseClientConnections() // queries wait
@@ -52,6 +56,13 @@ func (b *between) set(fault http.HandlerFunc) {
 	b.fault = fault
 	b.mu.Unlock()
 	b.server.CloseClientConnections() // what waits meets it now
+}
+
+// names has it name one server.
+func (b *between) names(server string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peers = fmt.Sprintf("[%q]", server)
 }
 
 func (b *between) count(path string) int {
