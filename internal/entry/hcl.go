@@ -3,6 +3,7 @@ package entry
 import (
 	"errors"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/hcl/ast"
 	"github.com/hashicorp/hcl/hcl/parser"
@@ -188,5 +189,9 @@ func valueOf(t token.Token) (v any, err error) {
 			v, err = nil, syntaxf(t.Pos.Line, "not HCL: %.80s is not a value", t.Text)
 		}
 	}()
-	return t.Value(), nil
+	v = t.Value()
+	if text, ok := v.(string); ok && !utf8.ValidString(text) { // by an escape such as \xff
+		return nil, syntaxf(t.Pos.Line, "%.80s is not UTF-8 text", t.Text)
+	}
+	return v, nil
 }

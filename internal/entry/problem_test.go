@@ -71,6 +71,8 @@ func TestWhatIsWrongIsSaidWithItsPlace(t *testing.T) {
 		{"no text", "a.hcl", "\xff\xfe", "a.hcl:1", entry.CodeSyntax, "", "", "UTF-8"},
 		{"broken HCL", "a.hcl", "Kind = \"mesh\"\nName = \n", "a.hcl:3", entry.CodeSyntax, "", "", "not HCL"},
 		{"a number out of range", "a.hcl", "Kind = \"mesh\"\nName = 1e999", "a.hcl:2", entry.CodeSyntax, "", "", "1e999"},
+		{"an escape that is no text", "a.hcl", "Kind = \"mesh\"\nName = \"a\\xff\"", "a.hcl:2", entry.CodeSyntax, "", "", "UTF-8"},
+		{"an escape in a key that is no text", "a.hcl", "Kind = \"mesh\"\n\"\\xff\" = 1", "a.hcl:2", entry.CodeSyntax, "", "", "UTF-8"},
 		{"broken JSON", "a.json", "{\"Kind\": \"mesh\",\n\"Name\": }", "a.json:2", entry.CodeSyntax, "", "", "not JSON"},
 		{"JSON that ends", "a.json", "{\"Kind\": \"mesh\",\n", "a.json:2", entry.CodeSyntax, "", "", "ends too early"},
 		{"broken YAML", "a.yaml", "Kind: mesh\nName: [a\n", "a.yaml:1", entry.CodeSyntax, "", "", "not YAML"},
