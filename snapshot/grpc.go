@@ -43,6 +43,10 @@ func (s *selector) asked(c Client) []PartKey {
 	keys := make([]PartKey, 0, len(c.Names))
 	central := centralOf(s.r, s.kind, c.Service)
 	for _, name := range c.Names {
+		if address, ok := strings.CutPrefix(name, ServerListener); ok {
+			keys = append(keys, serving(c, name, address))
+			continue
+		}
 		u, err := parseAsked(name)
 		if err != nil {
 			keys = append(keys, RefusedKey{Name: name, Reason: err.Error()})

@@ -15,6 +15,8 @@ import (
 // grpcMessage translates a product that is for gRPC clients alone.
 func grpcMessage(ref snapshot.Ref, product any) (msg proto.Message, refs []string, err error) {
 	switch p := product.(type) {
+	case snapshot.GRPCListener:
+		return grpcServer(p), nil, nil
 	case snapshot.APIListenerKey:
 		return apiListener(p), nil, nil
 	case snapshot.GRPCClusterKey:
