@@ -6,3 +6,6 @@ import "time"
 
 // absence is how long a server is away.
 const absence = 5 * time.Second
+
+// aftermath is how long is looked at what its return brings: agents tell what they know again only bit by bit.
+const aftermath = time.Second

@@ -169,11 +169,15 @@ func (m *mesh) register(from *member, id string) {
 		Connect: &api.AgentServiceConnect{SidecarService: &api.AgentServiceRegistration{
 			Address: "127.0.0.1", Port: from.public,
 			// Consul's own looks whether the sidecar listens, every 10 s only.
-			Checks: api.AgentServiceChecks{{TTL: "1h", Status: from.status}},
+			Checks: api.AgentServiceChecks{{CheckID: "check-" + id, TTL: "1h", Status: from.status}},
 			Proxy:  &api.AgentServiceConnectProxyConfig{Upstreams: upstreams},
 		}},
 	})
 	if err != nil {
+		m.t.Fatal(err)
+	}
+	// An agent that restarts remembers only what it was told apart from the registration.
+	if err := m.consul.Client().Agent().UpdateTTL("check-"+id, "", from.status); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -12,8 +12,13 @@ import (
 	"testing"
 	"time"
 
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
@@ -48,6 +53,18 @@ func (s *secrets) key(what string, got *reply) {
 // in checks that something tells no secret, and shows no PEM at all.
 func (s *secrets) in(where, told string) {
 	s.t.Helper()
+	s.tells(where, told)
+	pem := base64.StdEncoding.EncodeToString([]byte("-----BEGIN"))
+	for _, mark := range []string{"-----BEGIN", pem[:len(pem)-2]} {
+		if i := strings.Index(told, mark); i >= 0 {
+			s.t.Errorf("%s shows PEM: %.200q", where, told[max(i-80, 0):])
+		}
+	}
+}
+
+// tells checks that something tells no secret.
+func (s *secrets) tells(where, told string) {
+	s.t.Helper()
 	if told == "" {
 		s.t.Errorf("%s is empty", where)
 	}
@@ -56,11 +73,8 @@ func (s *secrets) in(where, told string) {
 			s.t.Errorf("%s tells %s", where, what)
 		}
 	}
-	pem := base64.StdEncoding.EncodeToString([]byte("-----BEGIN"))
-	for _, mark := range []string{"-----BEGIN", "PRIVATE KEY", pem[:len(pem)-2]} {
-		if i := strings.Index(told, mark); i >= 0 {
-			s.t.Errorf("%s shows PEM: %.200q", where, told[max(i-80, 0):])
-		}
+	if strings.Contains(told, "PRIVATE KEY") {
+		s.t.Errorf("%s shows a key", where)
 	}
 }
 
@@ -100,13 +114,18 @@ func TestNothingTellsATokenOrAKey(t *testing.T) {
 		}
 	}
 	give(own)
-	m.serve([]string{"CONSUL_HTTP_TOKEN_FILE=" + file}, "--consul-grpc-addr", m.consul.GRPCAddr(), "--log-level", "trace")
+	operator := filepath.Join(t.TempDir(), "operator")
+	if err := os.WriteFile(operator, []byte(operatorToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.serve([]string{"CONSUL_HTTP_TOKEN_FILE=" + file}, "--consul-grpc-addr", m.consul.GRPCAddr(), "--log-level", "trace", "--admin-token-file", operator)
 	m.sidecars()
 	m.directions(m.flows)
 
 	never := &secrets{t: t, list: map[string]string{}}
 	never.token("the token of Consul's operator", m.consul.Token())
 	never.token("the token of catenary", own)
+	never.token("the token of catenary's operator", operatorToken)
 	for _, of := range m.members {
 		never.token("the token of "+of.name, of.token)
 	}
@@ -114,7 +133,7 @@ func TestNothingTellsATokenOrAKey(t *testing.T) {
 	for _, p := range impostors {
 		never.token("the token of "+p.name, p.token)
 	}
-	told := fruitless(t, impostors)
+	told := append(fruitless(t, impostors), m.asked(never, operatorToken+"x"))
 	told = append(told, m.revoke(never)...)
 
 	// Everything that can be renewed, and then no rights for a while.
@@ -142,7 +161,35 @@ func TestNothingTellsATokenOrAKey(t *testing.T) {
 	m.directions(m.flows)
 
 	m.look(never, "")
+	if got := m.asked(never, operatorToken); !strings.Contains(got, "BEGIN CERTIFICATE") {
+		t.Errorf("CSDS shows no certificates, which are no secret: %.500q", got)
+	}
 	never.in("the statuses of streams", strings.Join(told, "\n"))
+}
+
+// operatorToken is the one that may ask catenary what clients are served.
+const operatorToken = "0bec7a0e-0000-4000-8000-000000000002"
+
+// asked returns what CSDS answers to a token, or the status.
+func (m *mesh) asked(never *secrets, token string) string {
+	m.t.Helper()
+	conn, err := grpc.NewClient(m.catenary.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(m.t.Context(), "authorization", "Bearer "+token)
+	got, err := statusv3.NewClientStatusDiscoveryServiceClient(conn).FetchClientStatus(ctx, &statusv3.ClientStatusRequest{})
+	told := fmt.Sprintf("%+v", err)
+	if err == nil {
+		raw, err := proto.Marshal(got)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		told = string(raw)
+	}
+	never.tells("CSDS", told)
+	return told
 }
 
 // look looks everywhere.

@@ -180,7 +180,7 @@ func TestAnAbsenceOfConsulFailsNoRequestAndStillLetsSidecarsStart(t *testing.T) 
 	m.consul.Restart()
 	testenv.Eventually(t, time.Minute, m.catenary.Ready)
 	m.directions(m.flows)
-	testenv.Throughout(t, quiet, func() error { return second.call(b) })
+	testenv.Throughout(t, aftermath, func() error { return second.call(b) })
 	traffic.flawless(t)
 	if after := m.sent(); !maps.Equal(after, before) {
 		t.Errorf("something was sent again: %v, before %v", after, before)
