@@ -64,11 +64,14 @@ func (s *Server) countLoads(id string, m *loadReport) {
 	sums := map[Load]uint64{}
 	for _, c := range m.clusters[:min(len(m.clusters), maxReported)] {
 		set, served := targetOf(held, c)
-		if !served {
+		switch {
+		case served:
+			sumLoads(sums, c, func(region, zone string) place { return s.placed(root, set, region, zone) })
+		case isInbound(held, c):
+			continue // whoever called has counted it
+		default:
 			sumLoads(sums, c, func(string, string) place { return place{service: otherLoad} })
-			continue
 		}
-		sumLoads(sums, c, func(region, zone string) place { return s.placed(root, set, region, zone) })
 	}
 	for l, n := range sums {
 		if n > 0 {
@@ -136,6 +139,14 @@ func targetOf(held []*listing, c *endpointv3.ClusterStats) (loaded, bool) {
 		}
 	}
 	return loaded{}, false
+}
+
+// isInbound reports whether a client has a cluster for what comes in to it: one without an endpoint set.
+func isInbound(held []*listing, c *endpointv3.ClusterStats) bool {
+	return slices.ContainsFunc(held, func(l *listing) bool {
+		_, ok := l.byURL[session.ClusterURL][c.GetClusterName()]
+		return ok
+	})
 }
 
 // setsOf returns the endpoint sets of a selection by name.
