@@ -31,6 +31,7 @@ func TestEventsAndQueriesTellTheSame(t *testing.T) {
 		rigs[how].store.Need("test", topics...)
 		rigs[how].ready("dc1")
 	}
+	c.WriteEntry(`{"Kind":"proxy-defaults","Name":"global","Config":{"protocol":"http"}}`) // routers want it
 	h := &writes{c: c, rand: rand.New(rand.NewPCG(1, 2)), services: services, there: map[string]*api.CatalogRegistration{}}
 	for range 20 {
 		for range 10 {
@@ -119,7 +120,28 @@ func (h *writes) write() {
 			return
 		}
 	case 7:
-		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"service-defaults","Name":%q,"Protocol":%q}`, service, h.one("tcp", "http", "grpc")))
+		h.entry(service)
+	}
+}
+
+// entry writes or deletes an entry of any kind.
+func (h *writes) entry(service string) {
+	meta := fmt.Sprintf(`"Meta":{"n":"%d"}`, h.rand.IntN(9))
+	switch h.rand.IntN(7) {
+	case 0:
+		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"service-defaults","Name":%q,"Protocol":"http",%s}`, service, meta))
+	case 1:
+		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"service-resolver","Name":%q,"Subsets":{"v1":{"Filter":"Service.Meta.version == v1"}},%s}`, service, meta))
+	case 2:
+		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"service-intentions","Name":%q,"Sources":[{"Name":"x","Action":%q}],%s}`, service, h.one("allow", "deny"), meta))
+	case 3:
+		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"mesh","TLS":{"Incoming":{"TLSMinVersion":%q}},%s}`, h.one("TLSv1_2", "TLSv1_3"), meta))
+	case 4:
+		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"proxy-defaults","Name":"global","Config":{"protocol":"http","n":%d},%s}`, h.rand.IntN(9), meta))
+	case 5:
+		h.c.WriteEntry(fmt.Sprintf(`{"Kind":"service-router","Name":%q,"Routes":[{"Match":{"HTTP":{"PathPrefix":%q}}}],%s}`, service, h.one("/a", "/b"), meta))
+	case 6:
+		h.c.DeleteEntry(h.one("service-resolver", "service-intentions", "service-router"), service)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
@@ -43,6 +44,7 @@ func TestAHiddenDenialStays(t *testing.T) {
 			end := sync.OnceFunc(r.watchful(denied))
 			defer end()
 
+			cut := time.Now()
 			c.SetPolicy(token, everything+` service "db" { policy = "deny" intentions = "deny" }`)
 			wakes := 0
 			r.eventually(func(v facts.View) error {
@@ -51,7 +53,7 @@ func TestAHiddenDenialStays(t *testing.T) {
 				}
 				return entryIs(chain.KindServiceIntentions, "db", facts.Suspect)(v)
 			})
-			r.alarmed(CodeHidden)
+			r.alarmedSince(cut, CodeHidden)
 			r.throughout(all(denied, entryIs(chain.KindServiceIntentions, "api", facts.Present)))
 
 			c.SetPolicy(token, everything)

@@ -121,6 +121,19 @@ func TestWhereAServerIs(t *testing.T) {
 	}
 }
 
+func TestAServerThatCannotBeOneIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for server, good := range map[string]bool{
+		"10.0.0.1:8300": true, "tls://consul.example:8300": true, "tcp://[::1]:8300": true,
+		"10.0.0.1": false, ":8300": false, "http://10.0.0.1:8500": false, "10.0.0.1:": false, "": false,
+	} {
+		_, err := New(Config{Servers: []string{"10.0.0.9:8300", server}})
+		if good != (err == nil) || err != nil && !strings.Contains(err.Error(), "want HOST:PORT") {
+			t.Errorf("%q: %v", server, err)
+		}
+	}
+}
+
 // The agent is asked for the servers, but a connection that is lost while it is down, or hangs, is made again
 // without.
 func TestAnAgentThatIsDownDoesNotKeepEventsAway(t *testing.T) {

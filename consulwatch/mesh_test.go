@@ -95,6 +95,7 @@ func TestAHiddenIntentionIsKept(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				end := r.watchful(all(denied, byDefault(true)))
+				cut := time.Now()
 				c.SetPolicy(token, rules)
 				wakes := 0
 				r.eventually(func(v facts.View) error { // a query that waits answers with the rights it began with
@@ -102,7 +103,7 @@ func TestAHiddenIntentionIsKept(t *testing.T) {
 					c.WriteEntry(fmt.Sprintf(`{"Kind":"service-intentions","Name":"mark","Sources":[{"Name":"web","Action":"deny"}],"Meta":{"n":"%d"}}`, wakes))
 					return entryIs(chain.KindServiceIntentions, "api", facts.Suspect)(v)
 				})
-				r.alarmed(CodeHidden)
+				r.alarmedSince(cut, CodeHidden)
 				end()
 				c.SetPolicy(token, readAll+` agent_prefix "" { policy = "read" }`)
 				r.calm()

@@ -19,7 +19,12 @@ import (
 // alarmed waits until a problem says that something may be hidden or cannot be read.
 func (r *rig) alarmed(code string) {
 	r.Helper()
-	start := time.Now()
+	r.alarmedSince(time.Now(), code)
+}
+
+// alarmedSince is alarmed for what began at a moment.
+func (r *rig) alarmedSince(start time.Time, code string) {
+	r.Helper()
 	testenv.Eventually(r.T, soon, func() error {
 		for _, p := range r.source.Problems() {
 			if p.Code == code {

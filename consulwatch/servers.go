@@ -17,6 +17,17 @@ const defaultRPC = 8300
 // errNoServers means that Consul was asked for its servers and named none.
 var errNoServers = errors.New("consul names no servers: name them with --consul-servers, or let the token read the service consul and its nodes")
 
+// checkServers refuses what cannot be the RPC port of a server, with or without a scheme.
+func checkServers(servers []string) error {
+	for _, server := range servers {
+		if !isHostPort(withoutScheme(server)) {
+			return fmt.Errorf("the server %q: want HOST:PORT of its RPC, such as 10.0.0.1:%d, and before it tls:// or tcp:// "+
+				"where the certificates there are do not say whether it has TLS", server, defaultRPC)
+		}
+	}
+	return nil
+}
+
 // servers asks the agent for HOST:PORT of the RPC ports of the servers. Where it does not say, because the
 // question is blocked or it knows none, they are the healthy instances of the service that they register.
 func (s *Source) servers(ctx context.Context) ([]string, error) {

@@ -71,6 +71,9 @@ func New(cfg Config) (*Source, error) {
 	if given == nil {
 		given = api.DefaultConfig()
 	}
+	if err := checkServers(cfg.Servers); err != nil {
+		return nil, err
+	}
 	client, transport, own, err := connect(given, limits.Connections)
 	if err != nil {
 		return nil, err
@@ -79,7 +82,8 @@ func New(cfg Config) (*Source, error) {
 		client: client, transport: transport, address: own.Address, datacenter: cfg.Datacenter, local: cfg.Datacenter,
 		limits: limits, log: cfg.Logger, metrics: cfg.Metrics,
 		following: map[facts.Topic]*followed{}, veiled: map[facts.Topic]string{}, away: map[facts.Topic]struct{}{},
-		confirms: map[string]*turns{}, polls: map[facts.Topic]string{}, pollsSaid: map[string]bool{}, signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1), gone: make(chan struct{}, 1),
+		confirms: map[string]*turns{}, polls: map[facts.Topic]string{}, pollsSaid: map[string]bool{},
+		signs: make(chan struct{}, 1), cuts: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 	}
 	if s.intentions = cfg.DefaultIntentions; !slices.Contains([]string{"", policyAllow, policyDeny}, s.intentions) {
 		return nil, fmt.Errorf("what holds without intentions is %q: want allow or deny", s.intentions)

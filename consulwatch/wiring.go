@@ -55,8 +55,8 @@ func (s *Source) askDatacenter(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(servers) == 0 {
-		return "", fmt.Errorf("the token may not read /v1/agent/self, and there are several datacenters (%s): "+
-			"name the agent's with --datacenter, or give the token agent:read", strings.Join(all, ", "))
+		return "", &failure{again: true, text: fmt.Sprintf("the token may not read /v1/agent/self, and there are several datacenters (%s): "+
+			"name the agent's with --datacenter, or give the token agent:read", strings.Join(all, ", "))}
 	}
 	return servers[0].Datacenter, nil
 }

@@ -83,3 +83,22 @@ func TestTheTrustDomainIsWaitedForUnlessThereIsNone(t *testing.T) {
 		t.Errorf("without Connect: %v", err)
 	}
 }
+
+// A token that may not even say where it is may say so later.
+func TestTheDatacenterIsWaitedForUntilTheTokenMayTell(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.set("/v1/catalog/datacenters", `["east","west"]`)
+	f.set("/v1/catalog/service/consul", `[]`)
+	f.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/v1/agent/self" {
+			http.Error(w, "Permission denied", http.StatusForbidden)
+		}
+		return r.URL.Path == "/v1/agent/self"
+	}
+	r := run(t, Config{API: f.config().API, Follow: FollowPoll, DefaultIntentions: "deny"})
+	r.problem(CodeUnread, "there are several datacenters (east, west)", "--datacenter", "agent:read")
+	f.set("/v1/catalog/service/consul", `[{"Datacenter":"west"}]`)
+	r.ready("west")
+	r.problem()
+}
