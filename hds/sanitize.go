@@ -48,25 +48,6 @@ type Capability struct {
 	HTTP, TCP, GRPC, Redis, TLS bool
 }
 
-// Can reports whether the checker can do the probe.
-func (c Capability) Can(p Probe) bool {
-	if p.TLS && !c.TLS {
-		return false
-	}
-	switch p.Protocol {
-	case HTTP:
-		return c.HTTP
-	case TCP:
-		return c.TCP
-	case GRPC:
-		return c.GRPC
-	case Redis:
-		return c.Redis
-	default:
-		return false
-	}
-}
-
 // MaxDuties is how many endpoints one checker has at most. Envoy probes in its main thread.
 const MaxDuties = 2000
 
