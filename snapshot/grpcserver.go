@@ -86,11 +86,7 @@ func (k ServingKey) plan(p *planner) *Part {
 		protocol := cmp.Or(centralOf(p.r, Mesh, k.Service).inbound.Protocol, "tcp")
 		key.Intentions = IntentionsKey{Service: k.Service, TrustDomain: p.cfg.TrustDomain, Layer7: chain.IsLayer7(protocol)}
 		out.needs = []facts.Topic{facts.DefaultIntention()}
-		out.Pending = key.Intentions.unknown(p.r)
-		if unknown := p.r.Unknown(); len(unknown) > 0 {
-			out.Pending = p.r.Why(unknown[0])
-		}
-		if out.Pending != "" {
+		if out.Pending = key.Intentions.pending(p.r); out.Pending != "" {
 			return out
 		}
 		out.Notes = k.notes(p.r, key.Intentions)
@@ -108,8 +104,7 @@ func (k ServingKey) notes(r *facts.Reader, intentions IntentionsKey) []string {
 	if !intentions.Layer7 {
 		return notes // which has said that permissions count for nothing
 	}
-	list, _, _ := intentions.entries(r)
-	for _, e := range list {
+	for _, e := range intentions.entries(r) {
 		for _, s := range e.Sources {
 			if slices.ContainsFunc(s.Permissions, asksForHidden) {
 				notes = append(notes, fmt.Sprintf("service-intentions %q asks for a header of %s that gRPC servers do not judge by: it may not call %s at all", e.Name, s.Name, k.Service))

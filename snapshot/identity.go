@@ -84,5 +84,9 @@ func (s *selector) identified(c Client, service string) bool {
 			s.hold = s.r.Why(facts.ID{Topic: topic})
 		}
 	}
+	if roots, _ := s.r.Roots(); s.hold == "" && roots.TrustDomain != s.cfg.TrustDomain {
+		s.hold = fmt.Sprintf("the certificates of Consul are of the trust domain %q, and Catenary has another, %q: "+
+			"start it again, without --trust-domain", roots.TrustDomain, s.cfg.TrustDomain)
+	}
 	return s.hold == ""
 }

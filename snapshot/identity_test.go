@@ -82,3 +82,22 @@ func TestASidecarWaitsForItsIdentityAndARenewalChangesNoPlan(t *testing.T) {
 		t.Fatalf("what it has is taken away: hold %q, %v", p.Hold, secretsOf(p))
 	}
 }
+
+// A sidecar whose certificate is of another trust domain than all names would be turned away by everyone.
+func TestASidecarWaitsWhileConsulHasAnotherTrustDomain(t *testing.T) {
+	store := sidecarOf("web")
+	sub := store.Subscribe()
+	defer sub.Close()
+	cache := NewCache(Config{Datacenter: "dc1", TrustDomain: "other.consul"})
+	p := cache.Put("c", Client{ID: "proxy", Service: "web", Proved: true}, store.View()).Plans["c"]
+	if len(p.Resources()) > 0 || !strings.Contains(p.Hold, `"t.consul"`) || !strings.Contains(p.Hold, `"other.consul"`) {
+		t.Fatalf("hold %q, %v", p.Hold, p.Resources())
+	}
+	store.Commit(func(tx *facts.Tx) {
+		tx.Roots(facts.Roots{TrustDomain: "other.consul", List: []facts.Root{{ID: "r", Cert: "CERT", Active: true}}})
+	})
+	cache.Update(sub.Drain())
+	if got := secretsOf(cache.Plan("c")); len(got) != 2 {
+		t.Errorf("it gets the secrets %v", got)
+	}
+}

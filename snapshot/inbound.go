@@ -104,11 +104,7 @@ func (k InboundKey) plan(p *planner) *Part {
 	listener := i.listener()
 	intentions := IntentionsKey{Service: k.Service, TrustDomain: p.cfg.TrustDomain, Layer7: chain.IsLayer7(listener.Protocol)}
 	i.out.needs = []facts.Topic{facts.DefaultIntention()}
-	i.out.Pending = intentions.unknown(p.r)
-	if unknown := p.r.Unknown(); len(unknown) > 0 {
-		i.out.Pending = p.r.Why(unknown[0])
-	}
-	if i.out.Pending != "" {
+	if i.out.Pending = intentions.pending(p.r); i.out.Pending != "" {
 		return i.out
 	}
 	i.out.Bind = net.JoinHostPort(listener.Address, strconv.Itoa(listener.Port))

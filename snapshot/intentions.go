@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"fmt"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -60,43 +61,39 @@ func (k EvictionKey) make(r *facts.Reader) (any, bool) {
 	return Eviction{product.(Intentions)}, true
 }
 
-// entries are the intentions about a service; known is false while they are not.
-func (k IntentionsKey) entries(r *facts.Reader) (list []*chain.ServiceIntentions, allow, known bool) {
+// entries are the intentions about a service.
+func (k IntentionsKey) entries(r *facts.Reader) (list []*chain.ServiceIntentions) {
 	for _, name := range []string{k.Service, chain.WildcardName} {
 		if e, ok := r.Entry(chain.KindServiceIntentions, name).(*chain.ServiceIntentions); ok {
 			list = append(list, e)
 		}
 	}
-	allow, _ = r.DefaultIntention()
-	return list, allow, len(r.Unknown()) == 0
+	return list
 }
 
-// unknown says why it is not known who may talk to the service; empty when it is.
-func (k IntentionsKey) unknown(r *facts.Reader) string {
-	topics := []facts.Topic{facts.Entries(chain.KindServiceIntentions), facts.DefaultIntention()}
-	if _, state := r.View.Entry(chain.KindServiceIntentions, k.Service); state != facts.Unknown {
-		topics = topics[1:]
+// pending says why it is not known who may talk to the service, or why something else is not that was read;
+// empty when all is.
+func (k IntentionsKey) pending(r *facts.Reader) string {
+	k.entries(r)
+	if topic := facts.DefaultIntention(); !r.Has(topic) {
+		return r.Why(facts.ID{Topic: topic})
 	}
-	for _, topic := range topics {
-		if !r.Has(topic) {
-			return r.Why(facts.ID{Topic: topic})
-		}
+	if unknown := r.Unknown(); len(unknown) > 0 {
+		return r.Why(unknown[0])
 	}
 	return ""
 }
 
 func (k IntentionsKey) make(r *facts.Reader) (any, bool) {
-	list, allow, known := k.entries(r)
-	if !known {
+	list := k.entries(r)
+	allow, _ := r.DefaultIntention()
+	if len(r.Unknown()) > 0 {
 		return nil, false
 	}
-	out := Intentions{Key: k, DefaultAllow: allow}
-	if unverifiable(list) {
-		if allow {
-			out.Rules = []IntentionRule{{Source: chain.WildcardName}}
-		}
-		return out, true
+	if slices.ContainsFunc(list, wantsTokens) {
+		return Intentions{Key: k}, true // nobody passes, not even who is no service
 	}
+	out := Intentions{Key: k, DefaultAllow: allow}
 	var exact []string
 	for _, s := range sources(list, allow) {
 		rule, differs := out.rule(s)
@@ -113,11 +110,8 @@ func (k IntentionsKey) make(r *facts.Reader) (any, bool) {
 	return out, true
 }
 
-// unverifiable reports whether all requests must carry a token that nothing here can verify, so that none
-// may pass.
-func unverifiable(list []*chain.ServiceIntentions) bool {
-	return slices.ContainsFunc(list, func(e *chain.ServiceIntentions) bool { return e.JWT != nil })
-}
+// wantsTokens reports whether all requests must carry a token that nothing here can verify.
+func wantsTokens(e *chain.ServiceIntentions) bool { return e.JWT != nil }
 
 // sources are the intentions that count, of higher precedence first, each source once. Where the default is
 // to deny, a wildcard overrides whatever follows it; where it is to allow, an exact source that is denied at
@@ -152,7 +146,7 @@ func (i *Intentions) rule(s *chain.SourceIntention) (rule IntentionRule, ok bool
 	switch {
 	case len(s.Permissions) == 0:
 		return rule, s.Action == other
-	case !i.Key.Layer7 || slices.ContainsFunc(s.Permissions, wantsToken):
+	case !i.Key.Layer7 || slices.ContainsFunc(s.Permissions, func(p *chain.IntentionPermission) bool { return unjudged(p) != "" }):
 		// what may pass cannot be told from the rest, so nothing may
 		return rule, other == chain.IntentionDeny
 	}
@@ -160,28 +154,60 @@ func (i *Intentions) rule(s *chain.SourceIntention) (rule IntentionRule, ok bool
 	return rule, slices.ContainsFunc(s.Permissions, func(p *chain.IntentionPermission) bool { return p.Action == other })
 }
 
-func wantsToken(p *chain.IntentionPermission) bool { return p.JWT != nil }
+// unjudged says why it cannot be told which requests a permission is about; empty when it can. Consul stores
+// what Envoy refuses, and with it all the rules of the service.
+func unjudged(p *chain.IntentionPermission) string {
+	if p.JWT != nil {
+		return "wants JSON web tokens, which are not supported"
+	}
+	if p.HTTP == nil {
+		return ""
+	}
+	patterns := []string{p.HTTP.PathRegex}
+	for _, h := range p.HTTP.Header {
+		if strings.ContainsAny(h.Name, "\x00\r\n") {
+			return fmt.Sprintf("names a header %.64q, which cannot be", h.Name)
+		}
+		patterns = append(patterns, h.Regex)
+	}
+	for _, pattern := range append(patterns, p.HTTP.Methods...) {
+		if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
+			return fmt.Sprintf("has a pattern that is no regular expression (%.200s)", err)
+		}
+	}
+	return ""
+}
 
 // notes say what of the intentions cannot be followed as written.
 func (k IntentionsKey) notes(r *facts.Reader) []string {
-	list, _, _ := k.entries(r)
 	var notes []string
-	for _, e := range list {
-		if e.JWT != nil {
+	for _, e := range k.entries(r) {
+		if wantsTokens(e) {
 			notes = append(notes, fmt.Sprintf("service-intentions %q wants JSON web tokens, which are not supported: nobody may talk to %s", e.Name, k.Service))
 		}
 		for _, s := range e.Sources {
-			switch {
-			case s.Peer != "":
-				notes = append(notes, fmt.Sprintf("service-intentions %q: the source %s at the peer %s cannot connect: cluster peering is not supported", e.Name, s.Name, s.Peer))
-			case slices.ContainsFunc(s.Permissions, wantsToken):
-				notes = append(notes, fmt.Sprintf("service-intentions %q wants JSON web tokens of %s, which are not supported: it may not talk to %s at all", e.Name, s.Name, k.Service))
-			case len(s.Permissions) > 0 && !k.Layer7:
-				notes = append(notes, fmt.Sprintf("service-intentions %q has permissions for %s, but %s is no HTTP service: it may not talk to it at all", e.Name, s.Name, k.Service))
+			if reason := k.silences(s); reason != "" {
+				notes = append(notes, fmt.Sprintf("service-intentions %q: %s", e.Name, reason))
 			}
 		}
 	}
 	return notes
+}
+
+// silences says why a source may not talk at all although an intention says more of it; empty when it may.
+func (k IntentionsKey) silences(s *chain.SourceIntention) string {
+	switch {
+	case s.Peer != "":
+		return fmt.Sprintf("the source %s at the peer %s cannot connect: cluster peering is not supported", s.Name, s.Peer)
+	case len(s.Permissions) > 0 && !k.Layer7:
+		return fmt.Sprintf("there are permissions for %s, but %s is no HTTP service: it may not talk to it at all", s.Name, k.Service)
+	}
+	for _, p := range s.Permissions {
+		if reason := unjudged(p); reason != "" {
+			return fmt.Sprintf("a permission of %s %s: it may not talk to %s at all", s.Name, reason, k.Service)
+		}
+	}
+	return ""
 }
 
 // Make returns the product; ok is false while the facts do not suffice.

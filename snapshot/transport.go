@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"net/url"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -71,6 +72,9 @@ func SpiffeID(trustDomain string, t *chain.Target) string {
 	if namespace == "" {
 		namespace = "default"
 	}
-	b.WriteString("/ns/" + namespace + "/dc/" + t.Datacenter + "/svc/" + t.Service)
+	b.WriteString("/ns/" + namespace + "/dc/" + t.Datacenter + "/svc/" + NameInURI(t.Service))
 	return b.String()
 }
+
+// NameInURI is the name of a service as identities have it, which are URIs: a space, for one, is written %20.
+func NameInURI(service string) string { return (&url.URL{Path: "/" + service}).EscapedPath()[1:] }

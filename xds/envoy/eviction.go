@@ -66,15 +66,29 @@ func evictionRules() *listenerv3.FilterChain {
 	}
 }
 
-// eviction translates who may keep what is open. Of rules that are more than the module takes everyone may.
+// eviction translates who may keep what is open.
 func eviction(name string, e snapshot.Eviction) *corev3.TypedExtensionConfig {
-	text, err := evict.Text(stays(e.Intentions))
-	if err != nil {
-		text, _ = evict.Text([]evict.Rule{{Pattern: "*", Keep: true}})
-	}
 	config := plugin(name, rootRules)
-	config.Configuration = pack(wrapperspb.String(text))
+	config.Configuration = pack(wrapperspb.String(judgement(stays(e.Intentions))))
 	return &corev3.TypedExtensionConfig{Name: name, TypedConfig: pack(&netwasmv3.Wasm{Config: config})}
+}
+
+// judgement is the text of rules. Where they are more than the module takes, it is without rights, so that
+// whoever keeps some keeps what is open; and where they are still more, everyone does.
+func judgement(rules []evict.Rule) string {
+	text, err := evict.Text(rules)
+	if err == nil {
+		return text
+	}
+	rules = slices.Clone(rules)
+	for n := range rules {
+		rules[n].Rights = nil
+	}
+	if text, err = evict.Text(rules); err == nil {
+		return text
+	}
+	text, _ = evict.Text([]evict.Rule{{Pattern: "*", Keep: true}})
+	return text
 }
 
 // stays says of each source whether it may stay, and what it may do if that is not everything.
@@ -130,5 +144,5 @@ func patternOf(i snapshot.Intentions, source string) string {
 	if source == chain.WildcardName {
 		return prefix + "*"
 	}
-	return prefix + "*/svc/" + source
+	return prefix + "*/svc/" + snapshot.NameInURI(source)
 }

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"regexp"
@@ -70,6 +71,22 @@ func TestMoreRulesThanTheModuleTakesLeaveEveryoneWhatIsOpen(t *testing.T) {
 	}
 	if got := text(); got != "+*\n" {
 		t.Errorf("of too many rules remains %.100q", got)
+	}
+}
+
+func TestRightsThatAreMoreThanTheModuleTakesLeaveTheRulesAboutConnections(t *testing.T) {
+	i := snapshot.Intentions{Key: snapshot.IntentionsKey{TrustDomain: "mesh.consul", Layer7: true}, Rules: []snapshot.IntentionRule{{Source: "gone"}}}
+	i.DefaultAllow = true
+	i.Rules = append(i.Rules, snapshot.IntentionRule{Source: "busy"})
+	for n := range 600 { // each right without all that is denied before it
+		action := []chain.IntentionAction{chain.IntentionDeny, chain.IntentionAllow}[n%2]
+		i.Rules[1].Permissions = append(i.Rules[1].Permissions, &chain.IntentionPermission{
+			Action: action, HTTP: &chain.IntentionHTTP{PathExact: fmt.Sprint("/", n)},
+		})
+	}
+	const id = "spiffe://mesh.consul/ns/default/dc/*/svc/"
+	if got, want := judgement(stays(i)), "-"+id+"gone\n+"+id+"busy\n+*\n"; got != want {
+		t.Errorf("%.300q, want %q", got, want)
 	}
 }
 

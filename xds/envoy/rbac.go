@@ -79,7 +79,7 @@ func service(trustDomain, name string) *rbacv3.Principal {
 	if name == chain.WildcardName {
 		name = "[^/]+"
 	} else {
-		name = regexp.QuoteMeta(name)
+		name = regexp.QuoteMeta(snapshot.NameInURI(name))
 	}
 	id := fmt.Sprintf("^spiffe://%s/ns/default/dc/[^/]+/svc/%s$", trustDomain, name)
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Authenticated_{Authenticated: &rbacv3.Principal_Authenticated{

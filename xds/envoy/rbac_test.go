@@ -276,6 +276,24 @@ func TestAnotherTrustDomainOrNameNeverPasses(t *testing.T) {
 	}
 }
 
+// Identities are URIs, and their text is no pattern.
+func TestANameIsLookedForAsCertificatesHaveIt(t *testing.T) {
+	for name, want := range map[string]string{"my service": "my%20service", "a+b(c": "a+b%28c", "50%": "50%25"} {
+		i := snapshot.Intentions{Key: snapshot.IntentionsKey{TrustDomain: "mesh.consul"}, Rules: []snapshot.IntentionRule{{Source: name}}}
+		uri := "spiffe://mesh.consul/ns/default/dc/dc1/svc/" + want
+		id := rules(i).GetPolicies()[connectionRules].GetPrincipals()[0].GetAuthenticated().GetPrincipalName()
+		if !textMatches(id, uri) {
+			t.Errorf("%v does not match %s", id, uri)
+		}
+		if !staying(stays(i), uri) {
+			t.Errorf("what %q has open is ended: %+v", name, stays(i))
+		}
+		if peer := snapshot.SpiffeID("mesh.consul", &chain.Target{Datacenter: "dc1", Service: name}); peer != uri {
+			t.Errorf("who is dialled must be %s, want %s", peer, uri)
+		}
+	}
+}
+
 func TestWhatCannotBeToldApartDoesNotPass(t *testing.T) {
 	token := &chain.JWTRequirement{Providers: []*chain.JWTProvider{{Name: "p"}}}
 	allowed := &chain.IntentionPermission{Action: chain.IntentionAllow, HTTP: &chain.IntentionHTTP{PathPrefix: "/"}}
@@ -290,8 +308,13 @@ func TestWhatCannotBeToldApartDoesNotPass(t *testing.T) {
 	} {
 		tc.entry.Name = "web"
 		for _, allow := range []bool{false, true} {
-			if passes(rules(made(t, []*chain.ServiceIntentions{&tc.entry}, allow, tc.layer7)), call{source: "a", path: "/", method: "GET"}) {
+			r := rules(made(t, []*chain.ServiceIntentions{&tc.entry}, allow, tc.layer7))
+			if passes(r, call{source: "a", path: "/", method: "GET"}) {
 				t.Errorf("%s, default allow %v: it passes", name, allow)
+			}
+			// What is no service has a certificate of the mesh too: an agent, a gateway.
+			if tc.entry.JWT != nil && (r.GetAction() != rbacv3.RBAC_ALLOW || len(r.GetPolicies()) > 0) {
+				t.Errorf("%s, default allow %v: somebody passes: %v", name, allow, r)
 			}
 		}
 	}
