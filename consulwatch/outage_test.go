@@ -172,80 +172,127 @@ func TestAWayToFollowThatIsNone(t *testing.T) {
 	}
 }
 
-// cluster is a source on three servers, with an HTTP API that does not go away with any of those that
-// are killed: what concerns the events is looked at alone.
+// onCluster is a source on three servers, with an HTTP API that does not go away with any of those that are
+// killed: what concerns the events is looked at alone. They come from either of the two others.
+type onCluster struct {
+	*rig
+	cluster *testenv.Cluster
+	agent   *testenv.Consul
+	topics  []facts.Topic
+	flips   int
+}
+
+func startOnCluster(t *testing.T) *onCluster {
+	o := &onCluster{cluster: testenv.StartCluster(t, 3)}
+	o.agent = o.cluster.Follower()
+	o.topics = registered(o.agent, 5)
+	cfg := with(o.agent, "")
+	for _, s := range o.cluster.Servers {
+		if s != o.agent {
+			cfg.Servers = append(cfg.Servers, s.RPCAddr())
+		}
+	}
+	o.rig = run(t, cfg)
+	o.store.Need("test", o.topics...)
+	o.ready("dc1")
+	o.eventually(o.held)
+	o.byEvents()
+	return o
+}
+
+func (o *onCluster) held(v facts.View) error {
+	for _, topic := range o.topics {
+		if list, state := v.Instances(topic); len(list) != 1 {
+			return fmt.Errorf("%s is %s with %d instances", topic, state, len(list))
+		}
+	}
+	return nil
+}
+
+// byEvents waits until the first topic is followed by events, and returns the server that they come from.
+func (o *onCluster) byEvents() *testenv.Consul {
+	o.Helper()
+	var teller *testenv.Consul
+	testenv.Eventually(o.T, soon, func() error {
+		for _, s := range o.cluster.Servers {
+			if o.follows(o.topics[0], ModeStreaming, s.RPCAddr()) == nil {
+				teller = s
+				return nil
+			}
+		}
+		return errors.New("nobody tells events")
+	})
+	return teller
+}
+
+// follower returns a server that is neither the leader nor the agent.
+func (o *onCluster) follower() *testenv.Consul {
+	leader := o.cluster.Leader()
+	for _, s := range o.cluster.Servers {
+		if s != leader && s != o.agent {
+			return s
+		}
+	}
+	return nil
+}
+
+// elected waits until the servers have a leader that is not dead.
+func (o *onCluster) elected(dead *testenv.Consul) {
+	o.Helper()
+	testenv.Eventually(o.T, soon, func() error {
+		leader, err := o.agent.Client().Status().Leader()
+		if err == nil && (leader == "" || dead != nil && leader == dead.RPCAddr()) {
+			err = errors.New("no leader yet")
+		}
+		return err
+	})
+}
+
+// converges flips a check, and fails the test unless the flip arrives within 5 s of a moment.
+func (o *onCluster) converges(what string, elected time.Time) {
+	o.Helper()
+	o.flips++
+	status := []string{api.HealthPassing, api.HealthCritical}[o.flips%2]
+	testenv.Eventually(o.T, soon, func() error { return o.agent.TrySetCheck("s00", status) }) // the first write may hit the election
+	o.eventually(instances(o.topics[0], facts.Present, "s00:"+status))
+	took := time.Since(elected)
+	o.Logf("%s: converged %v after there was a leader", what, took)
+	if took > 5*time.Second {
+		o.Errorf("%s: it took %v after there was a leader", what, took)
+	}
+}
+
 func TestServersThatDie(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartCluster(t, 3)
-	agent := cluster.Follower()
-	const n = 5
-	var held []func(facts.View) error
-	var topics []facts.Topic
-	for i := range n {
-		name := fmt.Sprintf("s%d", i)
-		agent.RegisterService(testenv.Service{Name: name, Port: 8000})
-		topics = append(topics, facts.Health("dc1", name))
-		held = append(held, func(v facts.View) error {
-			if list, state := v.Instances(topics[i]); len(list) != 1 {
-				return fmt.Errorf("%s is %s with %d instances", name, state, len(list))
-			}
-			return nil
-		})
-	}
-	cfg := with(agent, "")
-	cfg.Servers = cluster.RPCAddrs()
-	r := run(t, cfg)
-	r.store.Need("test", topics...)
-	r.ready("dc1")
-	r.eventually(all(held...))
-
-	watch := r.watchful(all(held...))
-	defer watch()
-	for round, victim := range []func() *testenv.Consul{
-		cluster.Leader,
-		func() *testenv.Consul { return other(cluster, agent) },
+	o := startOnCluster(t)
+	defer o.watchful(o.held)()
+	for _, death := range []struct {
+		what   string
+		victim func() *testenv.Consul
+	}{
+		{"the leader is killed", o.cluster.Leader},
+		{"a follower is killed", o.follower},
+		{"the server of the events is killed", o.byEvents},
 	} {
-		v := victim()
-		if v == agent {
-			v = other(cluster, agent)
+		v := death.victim()
+		if v == o.agent { // it has become the leader
+			v = o.byEvents()
 		}
-		t.Logf("round %d: %s is killed, events came from %v", round, v.RPCAddr(), r.servers())
-		v.Kill()
 		began := time.Now()
-		testenv.Eventually(t, soon, func() error {
-			leader, err := agent.Client().Status().Leader()
-			if err == nil && (leader == "" || leader == v.RPCAddr()) {
-				err = errors.New("no leader yet")
-			}
-			return err
-		})
+		v.Kill()
+		o.elected(v)
 		elected := time.Now()
-		status := []string{api.HealthCritical, api.HealthPassing}[round]
-		testenv.Eventually(t, soon, func() error { // the first write may hit the election
-			reg := &api.CatalogRegistration{Node: "node-1", Address: "127.0.0.1", SkipNodeUpdate: true, Checks: api.HealthChecks{{
-				Node: "node-1", CheckID: "service:s0", Name: "check of s0", ServiceID: "s0", Status: status,
-			}}}
-			_, err := agent.Client().Catalog().Register(reg, nil)
-			return err
-		})
-		r.eventually(instances(topics[0], facts.Present, "s0:"+status))
-		took := time.Since(elected)
-		t.Logf("a leader after %v, converged %v after that", elected.Sub(began), took)
-		if took > 5*time.Second {
-			t.Errorf("it took %v after a leader was back", took)
+		t.Logf("%s: a leader after %v", death.what, elected.Sub(began))
+		o.converges(death.what, elected)
+		if now := o.byEvents(); now == v {
+			t.Errorf("%s: events come from %s, which is dead", death.what, v.RPCAddr())
 		}
 		v.Restart()
 	}
-
-	t.Log("all are restarted")
-	cluster.Restart()
-	began := time.Now()
-	agent.RegisterService(testenv.Service{Name: "s1", Port: 8000, Status: api.HealthCritical})
-	r.eventually(instances(topics[1], facts.Present, "s1:critical"))
-	t.Logf("converged %v after a leader was back", time.Since(began))
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	o.cluster.Restart()
+	o.elected(nil)
+	o.converges("all are restarted", time.Now())
+	o.byEvents()
 }
 
 // watchful looks that a condition holds until it is ended.
@@ -271,24 +318,4 @@ func (r *rig) watchful(check func(facts.View) error) (end func()) {
 		close(stop)
 		<-done
 	}
-}
-
-func (r *rig) servers() map[string]bool {
-	servers := map[string]bool{}
-	for _, s := range r.source.Status() {
-		servers[s.Server] = true
-	}
-	return servers
-}
-
-// other returns a server that is neither the agent nor, if possible, the leader.
-func other(c *testenv.Cluster, agent *testenv.Consul) *testenv.Consul {
-	leader := c.Leader()
-	var any *testenv.Consul
-	for _, s := range c.Servers {
-		if s != agent && (any == nil || s != leader) {
-			any = s
-		}
-	}
-	return any
 }
