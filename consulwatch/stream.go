@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -113,8 +114,8 @@ func (s *subscription) close() {
 var (
 	// errReset means that what the server knows is not what it was: begin again without an index.
 	errReset = errors.New("consul ended the stream, as when its state is restored or the rights of the token change")
-	// errCut means that the connection is lost.
-	errCut = errors.New("the connection for events is lost")
+	// errCut means that the connection is lost, or that the server ends the stream for no fault of it.
+	errCut = errors.New("the connection for events is lost, or the server ends streams without a reason")
 )
 
 // explainEnd turns the error of a stream into what it means.
@@ -125,7 +126,7 @@ func explainEnd(server string, err error) error {
 	switch {
 	case s.Code() == codes.Aborted:
 		return errReset
-	case s.Code() == codes.Unavailable || s.Code() == codes.Canceled:
+	case s.Code() == codes.Unavailable || s.Code() == codes.Canceled || errors.Is(err, io.EOF):
 		return errCut
 	case strings.Contains(said, "ACL not found"):
 		f.server = true

@@ -134,6 +134,8 @@ func TestWrongEventsAreNotFollowed(t *testing.T) {
 		"an old server":     {refuse(codes.Unimplemented, "unknown service"), "has no event streams"},
 		"an unknown topic":  {refuse(codes.Unknown, "unknown topic 7"), "unknown topic 7"},
 		"a limit":           {refuse(codes.ResourceExhausted, "rate limit"), "limits event streams"},
+		"no reason":         {func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error { return nil }, "without a reason"},
+		"a long reason":     {refuse(codes.Unknown, strings.Repeat("no ", 10000)), "… (Unknown)"},
 		"silence":           {send(), "does not come"},
 		"an endless start":  {send(event(3, subscribe.CatalogOp_Register, "ghost", modelRow{status: "passing"})), "does not come"},
 		"another topic":     {send(&subscribe.Event{Index: 3, Payload: &subscribe.Event_Service{Service: &subscribe.ServiceListUpdate{Name: "api"}}}), "expected shape"},
