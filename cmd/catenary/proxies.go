@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/catenary-mesh/catenary/internal/admin"
+	"github.com/catenary-mesh/catenary/internal/bootstrap"
 	"github.com/catenary-mesh/catenary/internal/render"
 	"github.com/catenary-mesh/catenary/xds"
 )
@@ -19,7 +20,8 @@ import (
 const defaultAdminAddr = "127.0.0.1:18001"
 
 func newProxies() *cobra.Command {
-	var addr string
+	var addr, envoyAdmin string
+	var diff bool
 	format := render.NewFormat(render.FormatTable, render.FormatJSON)
 	cmd := &cobra.Command{
 		Use:   "proxies [ID]",
@@ -28,10 +30,18 @@ func newProxies() *cobra.Command {
 proxy has accepted it, as SENT/ACCEPTED where that differs, and as held where the proxy had it before it
 connected and nothing needed to be sent. With ID, each type has a row.
 
-The exit code is 1 when a proxy refuses what it is sent, and 3 when the server does not answer.`,
-		Args: atMost("ID"),
+With --diff, what the proxy ID was sent is held against what the Envoy at --envoy-admin says that it runs,
+resource by resource. Only differences are printed.
+
+The exit code is 1 when a proxy refuses what it is sent or with --diff runs something else, and 3 when the
+server or that Envoy does not answer.`,
+		Example: "  catenary proxies web-proxy --diff --envoy-admin " + bootstrap.DefaultAdminBind,
+		Args:    atMost("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := strings.Join(args, "")
+			if diff {
+				return (&drifting{id: id, admin: admin.NewClient(addr), envoy: envoyAdmin, format: format.String()}).run(cmd)
+			}
 			list, err := admin.NewClient(addr).Proxies(cmd.Context(), id)
 			if err != nil {
 				return refusedOrUnreachable(err)
@@ -47,6 +57,8 @@ The exit code is 1 when a proxy refuses what it is sent, and 3 when the server d
 	}
 	adminFlag(cmd, &addr)
 	formatFlag(cmd, format)
+	cmd.Flags().BoolVar(&diff, "diff", false, "hold what the proxy was sent against what its Envoy runs")
+	cmd.Flags().Var(newAdminAddr(&envoyAdmin, bootstrap.DefaultAdminBind), "envoy-admin", "the `address` of the Envoy's own admin API, for --diff")
 	return cmd
 }
 

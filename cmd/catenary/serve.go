@@ -185,6 +185,12 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 			}
 			return nil
 		},
+		Resources: func(id string) []admin.ProxyResources {
+			if x := p.xds.Load(); x != nil {
+				return x.Resources(id)
+			}
+			return nil
+		},
 		Chain: func(service string) admin.Chain {
 			x := p.xds.Load()
 			if x == nil {

@@ -51,6 +51,12 @@ func (c *Client) Proxies(ctx context.Context, id string) ([]Proxy, error) {
 	return list, c.get(ctx, path, &list)
 }
 
+// Resources lists what the streams of a client were sent, oldest first.
+func (c *Client) Resources(ctx context.Context, id string) ([]ProxyResources, error) {
+	var list []ProxyResources
+	return list, c.get(ctx, "/api/v1/resources/"+segment(id), &list)
+}
+
 // Endpoints lists the instances of a service.
 func (c *Client) Endpoints(ctx context.Context, service string) (Endpoints, error) {
 	var e Endpoints

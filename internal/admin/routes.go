@@ -18,6 +18,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("/metrics", s.config.Metrics)
 	mux.HandleFunc("/api/v1/proxies", s.proxies)
 	mux.HandleFunc("/api/v1/proxies/{id...}", s.proxy)
+	mux.HandleFunc("/api/v1/resources/{id...}", s.resources)
 	mux.HandleFunc("/api/v1/chains/{service}", s.chain)
 	mux.HandleFunc("/api/v1/endpoints/{service}", s.endpoints)
 	mux.HandleFunc("/api/v1/explain/{service}", s.journey)
@@ -80,6 +81,20 @@ func (s *Server) proxies(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) proxy(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	list := slices.DeleteFunc(slices.Clone(s.config.Proxies()), func(p Proxy) bool { return p.ID != id })
+	if len(list) == 0 {
+		fail(w, http.StatusNotFound, "no proxy with the ID "+id+" is connected")
+		return
+	}
+	answer(w, list)
+}
+
+// resources tells what a client was sent, without what is secret in it.
+func (s *Server) resources(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	var list []ProxyResources
+	if s.config.Resources != nil {
+		list = s.config.Resources(id)
+	}
 	if len(list) == 0 {
 		fail(w, http.StatusNotFound, "no proxy with the ID "+id+" is connected")
 		return

@@ -21,6 +21,8 @@ type Config struct {
 	Ready func() (bool, string)
 	// Proxies lists the connected clients.
 	Proxies func() []Proxy
+	// Resources lists what the streams of a client were sent; it may be nil.
+	Resources func(id string) []ProxyResources
 	// Chain compiles the chain of a service.
 	Chain func(service string) Chain
 	// Discovery compiles chains for Consul's clients.
@@ -42,6 +44,9 @@ type Config struct {
 
 // Proxy is a connected client, as /api/v1/proxies prints it.
 type Proxy = xds.ProxyStatus
+
+// ProxyResources is what a client was sent, as /api/v1/resources prints it.
+type ProxyResources = xds.ProxyResources
 
 // Problem is one thing that is wrong, as /api/v1/problems prints it.
 type Problem struct {

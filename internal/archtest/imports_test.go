@@ -44,6 +44,7 @@ func layers() []layer {
 		{"internal/metrics", nil, "others declare what they report, and metrics implements it, so that Prometheus stays in one place"},
 		{"internal/journey", append(slices.Clone(products), "chain/explain"), "where a request goes follows from facts and plans, whoever asks and whoever is served"},
 		{"internal/admin", append(slices.Clone(products), "chain/explain", "internal/journey", "xds", "internal/render"), "the HTTP side only reads, and nothing waits for it"},
+		{"internal/drift", nil, "what was sent and what runs are both JSON: a field that nobody here knows is compared too"},
 		{"internal/render", nil, "writers know nothing of what the values mean"},
 		{"internal/demo", []string{"examples", "internal/admin", "internal/bootstrap"}, "the demo is a user of the program: it meets the server over its ports"},
 		{"internal/archtest", nil, "rules have no code"},

@@ -12,7 +12,7 @@ import (
 // purePackages are those whose results depend on their arguments alone, so that a test, a command
 // without a server, and the server itself get the same from the same input.
 func purePackages() []string {
-	return []string{"chain", "chain/explain", "snapshot", "xds/envoy", "xds/session", "internal/entry", "internal/support", "internal/bootstrap", "internal/journey"}
+	return []string{"chain", "chain/explain", "snapshot", "xds/envoy", "xds/session", "internal/entry", "internal/support", "internal/bootstrap", "internal/journey", "internal/drift"}
 }
 
 // pureFiles are the pure part of packages whose other files do I/O.
