@@ -112,6 +112,6 @@ func (a *auth) warn(log hclog.Logger, addr string, encrypted bool) {
 	case len(a.ways) == 0:
 		log.Warn("proxies are served without authentication to everyone who reaches this address; --grpc-auth asks who they are", "grpc", addr)
 	case !encrypted:
-		log.Warn("whoever listens on the way can read the tokens that proxies send to this address; --grpc-tls-cert encrypts it", "grpc", addr)
+		log.Warn("whoever listens on the way can read the tokens that proxies send to this address and the keys that sidecars get; --grpc-tls-cert encrypts them", "grpc", addr)
 	}
 }

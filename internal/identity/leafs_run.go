@@ -232,7 +232,7 @@ func (k *keeper) renewAll(now time.Time) {
 	for _, one := range k.kept {
 		one.due = earliest(one.due, now.Add(rand.N(k.cfg.Spread)))
 	}
-	k.log.Info("all certificates are renewed", "certificates", len(k.kept), "within", k.cfg.Spread.String())
+	k.log.Info("all certificates are ordered anew", "certificates", len(k.kept), "within", k.cfg.Spread.String())
 }
 
 // advance does what is due, and returns when to be called again at the latest.

@@ -42,6 +42,7 @@ func (m *mesh) impostors() []pretence {
 		{"other letters", as("a-sidecar-proxy", "A", a.token), codes.OK, ""},
 		{"other letters of the sidecar", as("A-sidecar-proxy", "a", a.token), codes.OK, ""},
 		{"the sidecar of another", as("b-sidecar-proxy", "a", a.token), codes.OK, ""},
+		{"no service", as("a-sidecar-proxy", "", a.token), codes.OK, ""},
 		{"no sidecar", plain, codes.OK, ""},
 		{"no sidecar, and of another", another, codes.PermissionDenied, `lacks service:write on "b"`},
 	}
