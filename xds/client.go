@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"slices"
 	"unicode"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -35,7 +34,7 @@ func identify(node *corev3.Node, peer net.Addr) (identity, error) {
 	if host, _, err := net.SplitHostPort(peer.String()); err == nil {
 		id.client.Address = host
 	}
-	id.client.Wasm = slices.ContainsFunc(node.GetExtensions(), func(e *corev3.Extension) bool { return e.GetName() == wasmRuntime })
+	id.client.Wasm = runsWasm(node.GetExtensions())
 	id.client.Dialect = dialectOf(node.GetUserAgentName())
 	fields := node.GetMetadata().GetFields()
 	id.client.Node = fields["node_name"].GetStringValue()

@@ -3,7 +3,9 @@ package xds
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -29,8 +31,21 @@ const (
 	nodeExtensions protowire.Number = 9 // Node.extensions
 )
 
-// wasmRuntime is the name of the only extension that is kept of a node: it runs modules of WebAssembly.
-const wasmRuntime = "envoy.wasm.runtime.v8"
+// wasmExtensions are the names of the only extensions that are kept of a node: what runs modules of WebAssembly,
+// and the filters that they are. An Envoy that lacks one refuses a listener with such a module.
+func wasmExtensions() []string {
+	return []string{"envoy.wasm.runtime.v8", "envoy.filters.network.wasm", "envoy.filters.http.wasm"}
+}
+
+// runsWasm reports whether an Envoy with these extensions takes modules of WebAssembly as filters.
+func runsWasm(extensions []*corev3.Extension) bool {
+	for _, name := range wasmExtensions() {
+		if !slices.ContainsFunc(extensions, func(e *corev3.Extension) bool { return e.GetName() == name }) {
+			return false
+		}
+	}
+	return true
+}
 
 // decode decodes a serialized message. It keeps nothing of data.
 func (r *request) decode(data []byte) error {
@@ -59,6 +74,7 @@ func (r *request) decode(data []byte) error {
 
 // withoutExtensions returns a message without the extensions of its node that nobody reads.
 func withoutExtensions(data []byte, node protowire.Number) ([]byte, error) {
+	kept := wasmExtensions()
 	return edit(data, node, func(out, field []byte) ([]byte, error) {
 		_, _, head := protowire.ConsumeTag(field)
 		value, n := protowire.ConsumeBytes(field[head:])
@@ -66,7 +82,7 @@ func withoutExtensions(data []byte, node protowire.Number) ([]byte, error) {
 			return nil, errMalformed(n)
 		}
 		value, err := edit(value, nodeExtensions, func(out, field []byte) ([]byte, error) {
-			if bytes.Contains(field, []byte(wasmRuntime)) {
+			if slices.ContainsFunc(kept, func(name string) bool { return bytes.Contains(field, []byte(name)) }) {
 				out = append(out, field...)
 			}
 			return out, nil

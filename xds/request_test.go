@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -35,8 +37,9 @@ func heavy(t testing.TB) *corev3.Node {
 
 func TestOfANodeOnlyWhatIsReadIsDecoded(t *testing.T) {
 	node := heavy(t)
+	node.Extensions = append(node.Extensions, &corev3.Extension{Name: "envoy.filters.http.wasm"})
 	want := proto.Clone(node).(*corev3.Node)
-	want.Extensions = nil
+	want.Extensions = want.Extensions[516:]
 	refused := &status.Status{Code: 3, Message: "no"}
 	for name, tt := range map[string]struct {
 		form session.Form
@@ -88,6 +91,20 @@ func TestOfANodeOnlyWhatIsReadIsDecoded(t *testing.T) {
 	}
 }
 
+// An Envoy that is built without one of these refuses the whole listener.
+func TestAnEnvoyRunsWasmWhenItHasAllOfIt(t *testing.T) {
+	var all []*corev3.Extension
+	for n, name := range wasmExtensions() {
+		if runsWasm(all) {
+			t.Errorf("with %d of the extensions it does", n)
+		}
+		all = append(all, &corev3.Extension{Name: name})
+	}
+	if !runsWasm(all) {
+		t.Error("with all extensions it does not")
+	}
+}
+
 // FuzzRequestDecoding holds that what is left out changes nothing else, and that nothing a client sends ends
 // the program.
 func FuzzRequestDecoding(f *testing.F) {
@@ -118,7 +135,9 @@ func FuzzRequestDecoding(f *testing.F) {
 			if !first {
 				want.Node = nil
 			} else if want.Node != nil {
-				want.Node.Extensions = nil
+				want.Node.Extensions = slices.DeleteFunc(want.Node.Extensions, func(e *corev3.Extension) bool {
+					return !slices.ContainsFunc(wasmExtensions(), func(name string) bool { return strings.Contains(e.String(), name) })
+				})
 			}
 			if diff := cmp.Diff(session.FromSotW(want), r.Request, protocmp.Transform()); diff != "" {
 				t.Fatalf("first %v: %s", first, diff)

@@ -83,7 +83,11 @@ func node(c *scenario) *corev3.Node {
 		UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{UserAgentBuildVersion: &corev3.BuildVersion{
 			Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 35},
 		}},
-		Extensions: []*corev3.Extension{{Name: "envoy.wasm.runtime.v8", Category: "envoy.wasm.runtime"}},
+		Extensions: []*corev3.Extension{
+			{Name: "envoy.wasm.runtime.v8", Category: "envoy.wasm.runtime"},
+			{Name: "envoy.filters.network.wasm", Category: "envoy.filters.network"},
+			{Name: "envoy.filters.http.wasm", Category: "envoy.filters.http"},
+		},
 		Metadata:   &structpb.Struct{Fields: map[string]*structpb.Value{"node_name": structpb.NewStringValue("node-1")}},
 	}
 }
