@@ -88,7 +88,7 @@ func node(c *scenario) *corev3.Node {
 			{Name: "envoy.filters.network.wasm", Category: "envoy.filters.network"},
 			{Name: "envoy.filters.http.wasm", Category: "envoy.filters.http"},
 		},
-		Metadata:   &structpb.Struct{Fields: map[string]*structpb.Value{"node_name": structpb.NewStringValue("node-1")}},
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"node_name": structpb.NewStringValue("node-1")}},
 	}
 }
 
