@@ -84,6 +84,7 @@ func paths() []string {
 		"/healthz", "/readyz", "/metrics", "/nothing",
 		"/api/v1/proxies", "/api/v1/proxies/a-sidecar-proxy", "/api/v1/proxies/nobody", "/api/v1/problems", "/api/v1/watches",
 		"/api/v1/chains/a", "/api/v1/endpoints/a", "/api/v1/explanations/a", "/v1/discovery-chain/a",
+		"/api/v1/resources/a-sidecar-proxy", "/api/v1/explain/a?kind=mesh&path=/",
 		"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/block?debug=1",
 		"/debug/pprof/mutex?debug=1", "/debug/pprof/threadcreate?debug=1",
@@ -100,6 +101,7 @@ func (m *mesh) verbs() [][]string {
 	for _, format := range []string{"json", "yaml", "table", "tree", "dot"} {
 		list = append(list, []string{"dump", "a", "-o", format, consul}, []string{"dump", "a", "-o", format, admin})
 	}
+	list = append(list, []string{"explain", "a", "--mesh", "--path", "/", consul}, []string{"explain", "a", "--mesh", "-o", "json", admin})
 	return append(list, []string{"translate", "a-sidecar-proxy", "-o", "json", consul}, []string{"translate", "a-sidecar-proxy", "-o", "yaml", consul})
 }
 
