@@ -46,9 +46,15 @@ type GRPCConfig struct {
 
 type grpcBootstrapJSON struct {
 	Servers   []grpcServerJSON            `json:"xds_servers"`
-	Node      nodeJSON                    `json:"node"`
+	Node      grpcNodeJSON                `json:"node"`
 	Providers map[string]grpcProviderJSON `json:"certificate_providers,omitempty"`
 	Template  string                      `json:"server_listener_resource_name_template"`
+}
+
+// grpcNodeJSON names a locality, empty as it is: grpc-js takes no node without.
+type grpcNodeJSON struct {
+	nodeJSON
+	Locality object `json:"locality"`
 }
 
 type grpcServerJSON struct {
@@ -88,8 +94,10 @@ func GRPC(cfg GRPCConfig) ([]byte, error) {
 		return nil, fmt.Errorf("the gRPC address %q has port 0: name the port Catenary listens on", cfg.GRPCAddr)
 	}
 	whole := grpcBootstrapJSON{
-		Servers:  []grpcServerJSON{{URI: cfg.GRPCAddr, Creds: []grpcCredsJSON{cfg.creds()}, Features: []string{"xds_v3"}}},
-		Node:     nodeJSON{ID: cfg.NodeID, Cluster: cfg.Service, Metadata: object{MetadataKey: cfg.metadata()}},
+		Servers: []grpcServerJSON{{URI: cfg.GRPCAddr, Creds: []grpcCredsJSON{cfg.creds()}, Features: []string{"xds_v3"}}},
+		Node: grpcNodeJSON{
+			nodeJSON: nodeJSON{ID: cfg.NodeID, Cluster: cfg.Service, Metadata: object{MetadataKey: cfg.metadata()}}, Locality: object{},
+		},
 		Template: GRPCListenerTemplate,
 	}
 	if cfg.CertDir != "" {
