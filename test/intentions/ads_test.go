@@ -172,12 +172,17 @@ func (c *control) ask(subscribed map[string]map[string]bool, r *discoveryv3.Delt
 	for _, n := range names {
 		subscribed[kind][n] = true
 		if n != "*" {
-			c.add(answer, n)
+			if kind != extensionType || c.resources[kind][n] != nil { // rules may yet come
+				c.add(answer, n)
+			}
 			continue
 		}
 		for name := range c.resources[kind] {
 			c.add(answer, name)
 		}
+	}
+	if len(answer.Resources)+len(answer.RemovedResources) == 0 {
+		return nil
 	}
 	return []*discoveryv3.DeltaDiscoveryResponse{answer}
 }

@@ -54,6 +54,12 @@ func discovered(name, kind string) object {
 	return object{"name": name, "config_discovery": object{"config_source": ads(), "type_urls": list{extensions + kind}}}
 }
 
+// impatient is a filter that Envoy goes on without if it does not come soon.
+func impatient(filter object) object {
+	filter["config_discovery"].(object)["config_source"] = with(ads(), object{"initial_fetch_timeout": "0.3s"})
+	return filter
+}
+
 // allow are the rules that allow services, and nobody else.
 func allow(services ...string) object {
 	var principals list

@@ -143,6 +143,64 @@ func withoutRulesNobodyEnters(t *testing.T, r *rig) {
 	})
 }
 
+// A listener that has given up waiting for its rules has nobody in either.
+func afterTheWaitForRulesNobodyEnters(t *testing.T, r *rig) {
+	tcp, web := r.door("tcp"), r.door("web")
+	tcp.cluster(nil)
+	tcp.listen(nil, chain(downstreamTLS(r.ca), impatient(discovered(tcp.l4(), networkRBAC)), tcpProxy(tcp.name)))
+	r.set(clusterType, web.name, cluster(web.name, r.web, nil))
+	web.listen(nil, chain(downstreamTLS(r.ca, "h2", "http/1.1"), hcm(web.name, impatient(discovered(web.l7(), httpRBAC)))))
+	testenv.Eventually(t, patience, func() error {
+		conn, err := net.Dial("tcp", tcp.addr()) // it listens
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	over := []*caller{web.caller("a", "h1"), web.caller("a", "h2")}
+	over[0].awaits(t, 500)
+	testenv.Throughout(t, 500*time.Millisecond, func() error {
+		if _, err := tcp.connect("a"); err == nil {
+			return errors.New("a connection is served without rules")
+		}
+		for _, c := range over {
+			if status, _, err := c.get(); err == nil && status != 500 {
+				return fmt.Errorf("%s is answered %d without rules", c.service, status)
+			}
+		}
+		return nil
+	})
+	tcp.permit("a")
+	web.permit("a")
+	tcp.mustConnect(t, "a")
+	over[1].awaits(t, 200)
+	r.accepted(t)
+}
+
+// Envoy judges a connection when its client sends something. One that sends nothing hears what the service says
+// first, and no more.
+func whoIsForbiddenAndSaysNothingIsEnded(t *testing.T, r *rig) {
+	d := r.door("tcp")
+	d.openTCP("a")
+	d.mustConnect(t, "a")
+	conn, err := d.dial("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if h := hold("silent connection of b", conn); !h.within(limit) {
+		t.Errorf("it is open after %v", limit)
+	}
+	t.Logf("it ended after %v", time.Since(begin))
+	quiet, err := d.dial("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := hold("silent connection of a", quiet); h.within(2500 * time.Millisecond) {
+		t.Errorf("the %s has ended", h.name)
+	}
+}
+
 // several opens connections, so that all workers of Envoy have some.
 func (d *door) several(t *testing.T, service string) (out []*held) {
 	t.Helper()

@@ -43,6 +43,8 @@ func TestTheWayThatIsChosen(t *testing.T) {
 		"a-late-handshake-is-found":                        aLateHandshakeIsFound,
 		"many-rules-in-a-row-are-taken":                    manyRulesInARowAreTaken,
 		"without-rules-nobody-enters":                      withoutRulesNobodyEnters,
+		"after-the-wait-for-rules-nobody-enters":           afterTheWaitForRulesNobodyEnters,
+		"who-is-forbidden-and-says-nothing-is-ended":       whoIsForbiddenAndSaysNothingIsEnded,
 	})
 }
 
