@@ -3,6 +3,7 @@ package hds
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -48,6 +49,9 @@ func fields(raw []byte, f func(number protowire.Number, value wireValue) error) 
 		case protowire.VarintType:
 			v.number, n = protowire.ConsumeVarint(raw)
 			v.isNumber = true
+		case protowire.Fixed64Type:
+			v.number, n = protowire.ConsumeFixed64(raw)
+			v.isFixed = true
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, raw)
 		}
@@ -62,12 +66,13 @@ func fields(raw []byte, f func(number protowire.Number, value wireValue) error) 
 	return nil
 }
 
-// wireValue is a field's value; one of another wire type than these two is neither.
+// wireValue is a field's value; one of another wire type than these is none of them.
 type wireValue struct {
 	bytes    []byte
 	number   uint64
 	isBytes  bool
 	isNumber bool
+	isFixed  bool
 }
 
 // reported is one endpoint of a report. The slices are parts of the report's bytes.
@@ -76,6 +81,8 @@ type reported struct {
 	address []byte
 	port    uint32
 	status  Status
+	// code is the HTTP status that the endpoint answered with, or 0.
+	code uint16
 }
 
 // Fields of the messages, which both versions of the protocol number alike.
@@ -93,6 +100,10 @@ const (
 	fieldEndpoint = 1 // EndpointHealth.endpoint
 	fieldStatus   = 2 // EndpointHealth.health_status
 	fieldMetadata = 3 // EndpointHealth.health_metadata
+
+	fieldMapKey      = 1 // of an entry of Struct.fields
+	fieldMapValue    = 2
+	fieldNumberValue = 2 // Value.number_value
 
 	fieldAddress       = 1 // Endpoint.address
 	fieldSocket        = 1 // Address.socket_address
@@ -174,7 +185,6 @@ func eachEndpoint(raw []byte, field protowire.Number, f func(reported) error) er
 func decodeEndpoint(raw []byte) (reported, error) {
 	var r reported
 	var health uint64
-	answered := false
 	err := fields(raw, func(n protowire.Number, v wireValue) error {
 		switch {
 		case n == fieldEndpoint && v.isBytes:
@@ -182,8 +192,7 @@ func decodeEndpoint(raw []byte) (reported, error) {
 		case n == fieldStatus && v.isNumber:
 			health = v.number
 		case n == fieldMetadata && v.isBytes:
-			// Its one field in Envoy 1.40 is http_status_code: that it is there says that there was an answer.
-			answered = len(v.bytes) > 0
+			return decodeCode(v.bytes, &r.code)
 		}
 		return nil
 	})
@@ -192,7 +201,7 @@ func decodeEndpoint(raw []byte) (reported, error) {
 		r.status = StatusHealthy
 	case wireUnhealthy:
 		r.status = StatusUnhealthy
-		if answered {
+		if r.code != 0 {
 			r.status = StatusAnswered
 		}
 	case wireTimeout:
@@ -201,6 +210,30 @@ func decodeEndpoint(raw []byte) (reported, error) {
 		r.status = StatusOther
 	}
 	return r, err
+}
+
+// decodeCode finds http_status_code in a google.protobuf.Struct.
+func decodeCode(raw []byte, code *uint16) error {
+	return fields(raw, func(_ protowire.Number, entry wireValue) error {
+		if !entry.isBytes {
+			return nil
+		}
+		named := false
+		return fields(entry.bytes, func(n protowire.Number, v wireValue) error {
+			if n == fieldMapKey && v.isBytes {
+				named = string(v.bytes) == "http_status_code"
+			}
+			if n != fieldMapValue || !v.isBytes || !named {
+				return nil
+			}
+			return fields(v.bytes, func(n protowire.Number, v wireValue) error {
+				if f := math.Float64frombits(v.number); n == fieldNumberValue && v.isFixed && f >= minStatus && f <= maxStatus {
+					*code = uint16(f)
+				}
+				return nil
+			})
+		})
+	})
 }
 
 func decodeAddress(endpoint []byte, r *reported) error {

@@ -1,0 +1,224 @@
+package hds
+
+import (
+	"fmt"
+	"hash/maphash"
+	"net/netip"
+	"time"
+)
+
+// Observation is what a report says of an endpoint that it did not say before.
+type Observation struct {
+	Key
+	Status Status
+	// Code is the HTTP status that the endpoint answered with, or 0.
+	Code uint16
+}
+
+// Reports follows the reports of one checker against what it was told. It is not safe for concurrent use.
+type Reports struct {
+	interval time.Duration
+	seed     maphash.Seed
+
+	// index leads from a cluster and an address to the endpoint's place in seats.
+	index map[string]map[Address]int32
+	flat  map[Address][]int32
+	seats []seat
+	round uint32
+
+	told      time.Time
+	last      uint64
+	hasLast   bool
+	heard     time.Time
+	matched   time.Time
+	mismatch  string
+	everHeard bool
+}
+
+// seat is an endpoint of the duty, and what the last report said of it.
+type seat struct {
+	key     Key
+	cluster string
+	status  Status
+	code    uint16
+	round   uint32
+	next    Status
+	nextTo  uint16
+}
+
+// NewReports follows a checker that connected now and reports at the interval.
+func NewReports(now time.Time, interval time.Duration) *Reports {
+	return &Reports{interval: ReportInterval(interval), seed: maphash.MakeSeed(), told: now, heard: now}
+}
+
+// Told notes that the checker was sent the specifier, which must be sent also when it is empty: without
+// one a checker does not report, and cannot be told from one that is silent.
+func (r *Reports) Told(now time.Time, s Specifier) {
+	before, old := r.index, r.seats
+	r.index, r.flat, r.seats = map[string]map[Address]int32{}, map[Address][]int32{}, make([]seat, 0, s.Len())
+	for _, c := range s.Clusters {
+		byAddress := map[Address]int32{}
+		for _, l := range c.Localities {
+			for _, a := range l.Endpoints {
+				at := int32(len(r.seats))
+				st := seat{key: Key{c.Set, a.IP, a.Port}, cluster: c.Name}
+				if i, ok := before[c.Name][a]; ok {
+					st.status, st.code = old[i].status, old[i].code
+				}
+				r.seats = append(r.seats, st)
+				byAddress[a] = at
+				r.flat[a] = append(r.flat[a], at)
+			}
+		}
+		r.index[c.Name] = byAddress
+	}
+	// The same bytes mean something else now.
+	r.told, r.hasLast, r.round = now, false, 0
+}
+
+// Receive takes the bytes of a message that is not the first of its stream, and returns what is new. Bytes
+// equal to the last are not looked at again: it is then that nothing is new. It keeps nothing of raw.
+func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
+	sum := maphash.Bytes(r.seed, raw)
+	if r.hasLast && sum == r.last {
+		r.heard = now
+		if r.mismatch == "" {
+			r.matched = now
+		}
+		return nil, nil
+	}
+	_, report, err := split(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.read(report); err != nil {
+		r.hasLast = false
+		return nil, err
+	}
+	r.last, r.hasLast, r.heard, r.everHeard = sum, true, now, true
+	changed := r.compare()
+	if r.mismatch == "" {
+		r.matched = now
+	}
+	return changed, nil
+}
+
+// read notes at every seat what the report says of it.
+func (r *Reports) read(report []byte) error {
+	r.round++
+	r.mismatch = ""
+	for i := range r.seats {
+		r.seats[i].next = NotReported
+	}
+	grouped, err := hasClusters(report)
+	if err != nil {
+		return err
+	}
+	if grouped {
+		return eachGrouped(report, r.note)
+	}
+	return eachEndpoint(report, fieldFlat, r.noteFlat)
+}
+
+func (r *Reports) note(got reported) error {
+	byAddress := r.index[string(got.cluster)]
+	at, ok := byAddress[Address{string(got.address), got.port}]
+	if !ok {
+		at, ok = byAddress[normal(got)]
+	}
+	if !ok {
+		r.stranger(got)
+		return nil
+	}
+	r.mark(at, got)
+	return nil
+}
+
+// noteFlat takes an endpoint without its cluster. Where several clusters have it, their reports cannot be
+// told apart, and count only if they are alike.
+func (r *Reports) noteFlat(got reported) error {
+	seats, ok := r.flat[Address{string(got.address), got.port}]
+	if !ok {
+		seats, ok = r.flat[normal(got)]
+	}
+	if !ok {
+		r.stranger(got)
+		return nil
+	}
+	for _, at := range seats {
+		if s := &r.seats[at]; len(seats) > 1 && s.round == r.round && s.next != got.status {
+			got.status, got.code = StatusOther, 0
+		}
+	}
+	for _, at := range seats {
+		r.mark(at, got)
+	}
+	return nil
+}
+
+func (r *Reports) mark(at int32, got reported) {
+	s := &r.seats[at]
+	s.next, s.nextTo, s.round = got.status, got.code, r.round
+}
+
+func (r *Reports) stranger(got reported) {
+	if r.mismatch == "" {
+		r.mismatch = fmt.Sprintf("it reports %.64q:%d in %.128q, which it was not told to probe", got.address, got.port, got.cluster)
+	}
+}
+
+// normal is the address in the form that [Duty.Canonical] gives it.
+func normal(got reported) Address {
+	addr, err := netip.ParseAddr(string(got.address[:min(len(got.address), maxAddress)]))
+	if err != nil {
+		return Address{}
+	}
+	return Address{addr.Unmap().String(), got.port}
+}
+
+const maxAddress = 64
+
+// compare returns what is new since the report before.
+func (r *Reports) compare() []Observation {
+	var changed []Observation
+	for i := range r.seats {
+		s := &r.seats[i]
+		if s.round != r.round {
+			s.next, s.nextTo = NotReported, 0
+			if r.mismatch == "" {
+				r.mismatch = fmt.Sprintf("it does not report %s:%d of %s, which it was told to probe", s.key.Address, s.key.Port, s.cluster)
+			}
+		}
+		if s.next != s.status || s.nextTo != s.code {
+			s.status, s.code = s.next, s.nextTo
+			changed = append(changed, Observation{s.key, s.status, s.code})
+		}
+	}
+	return changed
+}
+
+// Problem says what is wrong with the checker, so that its duties are better given to others: it is silent,
+// or reports something else than it was told. It is empty for one that is fine.
+func (r *Reports) Problem(now time.Time) string {
+	if silence := now.Sub(r.heard); silence > Patience(r.interval) {
+		return fmt.Sprintf("it has not reported for %v", silence.Round(time.Millisecond))
+	}
+	// Reports that were on their way as the duty changed are about the old one.
+	if r.everHeard && r.mismatch != "" && now.Sub(r.told) > r.grace() && now.Sub(r.matched) > r.grace() {
+		return r.mismatch
+	}
+	return ""
+}
+
+func (r *Reports) grace() time.Duration { return max(2*r.interval, time.Second) }
+
+// Heard is when the last report came; zero if none has.
+func (r *Reports) Heard() time.Time {
+	if !r.everHeard {
+		return time.Time{}
+	}
+	return r.heard
+}
+
+// Patience is how long a checker may be silent, and how long its votes count.
+func Patience(interval time.Duration) time.Duration { return max(3*interval, 2*time.Second) }
