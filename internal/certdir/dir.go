@@ -82,6 +82,9 @@ func (d *Dir) Write(s Set) error {
 	if err != nil {
 		return err
 	}
+	if err := d.foreign(); err != nil {
+		return err
+	}
 	before, err := os.Readlink(d.in(now))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

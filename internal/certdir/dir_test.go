@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -190,6 +191,31 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "precious" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestAFileThatIsPutInTheWayIsTold: who reads it would never see another certificate.
+func TestAFileThatIsPutInTheWayIsTold(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	if err := d.Write(newSet(t, 1)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(path, certdir.LeafFile)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write(newSet(t, 2)); err != nil { // what is missing comes back
+		t.Fatal(err)
+	}
+	if _, err := pairIn(path); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(file), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write(newSet(t, 3)); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("written behind a file of others: %v", err)
 	}
 }
 
