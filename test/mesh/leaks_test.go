@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,6 +93,23 @@ func paths() []string {
 	}
 }
 
+// Paths that come later are looked at, too.
+func TestNoPathIsForgotten(t *testing.T) {
+	raw, err := os.ReadFile("../../internal/admin/routes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := regexp.MustCompile(`Handle(?:Func)?\("([^"{]+)`).FindAllStringSubmatch(string(raw), -1)
+	if len(routes) < 10 {
+		t.Fatalf("there are only %d routes", len(routes))
+	}
+	for _, route := range routes {
+		if !slices.ContainsFunc(paths(), func(path string) bool { return strings.HasPrefix(path, route[1]) }) {
+			t.Errorf("%s is not among the paths that are looked at", route[1])
+		}
+	}
+}
+
 // verbs is everything that the command line tells of a mesh with a service a.
 func (m *mesh) verbs() [][]string {
 	admin, consul := "--admin-addr="+m.catenary.AdminAddr, "--consul-addr=http://"+m.consul.HTTPAddr()
@@ -98,6 +117,7 @@ func (m *mesh) verbs() [][]string {
 	for _, format := range []string{"table", "json"} {
 		list = append(list, []string{"proxies", "-o", format, admin}, []string{"watches", "-o", format, admin}, []string{"endpoints", "a", "-o", format, admin})
 	}
+	list = append(list, []string{"proxies", "a-sidecar-proxy", admin})
 	for _, format := range []string{"json", "yaml", "table", "tree", "dot"} {
 		list = append(list, []string{"dump", "a", "-o", format, consul}, []string{"dump", "a", "-o", format, admin})
 	}
