@@ -23,8 +23,8 @@ func ShapeOf(d Duty, version string) Shape {
 }
 
 // Canary lets new shapes of duty out to one checker each, and to the others once that one has reported on
-// them. A shape whose checker went away is tried again, by itself; one that does so three times is given to
-// nobody for a while. It is not safe for concurrent use.
+// them. A shape whose checker went away is tried again beside few others, then by itself; at the third time it is
+// given to nobody for a while. It is not safe for concurrent use.
 type Canary struct {
 	shapes map[Shape]*trial
 	// trials are the shapes that a checker tries.
@@ -67,8 +67,8 @@ func (c *Canary) Admit(now time.Time, s Shape, checker string) (ok bool, why str
 		return false, "another checker tries it first"
 	case t.strikes >= maxStrikes && now.Sub(t.struck) < penance:
 		return false, fmt.Sprintf("%d checkers in a row went away as they got it: it is tried again %v after the last", t.strikes, penance)
-	case t.strikes > 0 && len(c.trials[checker]) > 0, c.triesSuspect(checker):
-		return false, "it is tried by itself, because a checker went away as it got it"
+	case !c.roomFor(t, checker):
+		return false, "few are tried at a time, because a checker went away as it got it"
 	}
 	t.checker = checker
 	if c.trials[checker] == nil {
@@ -78,14 +78,19 @@ func (c *Canary) Admit(now time.Time, s Shape, checker string) (ok bool, why str
 	return true, ""
 }
 
-// triesSuspect reports whether the checker tries a shape that must be tried by itself.
-func (c *Canary) triesSuspect(checker string) bool {
+// together is how many shapes a checker tries at a time, by the strikes of the worst: a normal end of a
+// checker puts all that it tried under suspicion, and soon tells them apart from one that ends it.
+func together(strikes int) int {
+	return [...]int{maxShapes, 16, 1, 1}[min(strikes, maxStrikes)]
+}
+
+// roomFor reports whether the checker may try one more.
+func (c *Canary) roomFor(t *trial, checker string) bool {
+	most := together(t.strikes)
 	for s := range c.trials[checker] {
-		if c.shapes[s].strikes > 0 {
-			return true
-		}
+		most = min(most, together(c.shapes[s].strikes))
 	}
-	return false
+	return len(c.trials[checker]) < most
 }
 
 // Trying reports whether the checker tries anything.
@@ -108,10 +113,7 @@ func (c *Canary) Gone(now time.Time, checker string) bool {
 	tried := c.trials[checker]
 	for s := range tried {
 		t := c.shapes[s]
-		if t.strikes >= maxStrikes {
-			t.strikes = 0
-		}
-		t.checker, t.strikes, t.struck = "", t.strikes+1, now
+		t.checker, t.strikes, t.struck = "", min(t.strikes+1, maxStrikes), now
 	}
 	delete(c.trials, checker)
 	return len(tried) > 0

@@ -212,6 +212,9 @@ func (r *Reports) Problem(now time.Time) string {
 
 func (r *Reports) grace() time.Duration { return max(2*r.interval, time.Second) }
 
+// Matched reports whether the last report is about what the checker was told last.
+func (r *Reports) Matched() bool { return r.hasLast && r.mismatch == "" }
+
 // Heard is when the last report came; zero if none has.
 func (r *Reports) Heard() time.Time {
 	if !r.everHeard {

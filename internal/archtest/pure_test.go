@@ -19,7 +19,9 @@ func purePackages() []string {
 func pureFiles() []string {
 	return []string{
 		"hds/probe.go", "hds/statuses.go", "hds/duty.go", "hds/choose.go", "hds/meta.go", "hds/definition.go",
-		"hds/sanitize.go", "hds/specifier.go",
+		"hds/sanitize.go", "hds/specifier.go", "hds/assign.go", "hds/pick.go", "hds/fleet.go", "hds/canary.go",
+		"hds/wire.go", "hds/hello.go", "hds/ingest.go", "hds/quorum.go", "hds/verdict.go", "hds/weigh.go",
+		"hds/timers.go", "hds/brake.go", "hds/explain.go",
 	}
 }
 

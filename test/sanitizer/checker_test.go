@@ -1,0 +1,106 @@
+package sanitizer
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/catenary-mesh/catenary/internal/testenv"
+)
+
+// raw is a message as bytes.
+type raw []byte
+
+// rawCodec passes bytes as they are.
+type rawCodec struct{}
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return *v.(*raw), nil }
+
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	*v.(*raw) = append(raw(nil), data...)
+	return nil
+}
+
+func (rawCodec) Name() string { return "proto" }
+
+// checker is a real Envoy that is told what to probe.
+type checker struct {
+	envoy *testenv.Envoy
+	// heard are its messages, to specifiers the bytes to send.
+	heard chan raw
+	to    chan raw
+}
+
+// startChecker starts an Envoy and a server of health discovery for one stream that does what it is told.
+func startChecker(t *testing.T) *checker {
+	t.Helper()
+	c := &checker{heard: make(chan raw, 1), to: make(chan raw)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}))
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "envoy.service.health.v3.HealthDiscoveryService",
+		HandlerType: (*any)(nil),
+		Streams:     []grpc.StreamDesc{{StreamName: "StreamHealthCheck", ServerStreams: true, ClientStreams: true, Handler: c.stream}},
+	}, c)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-done
+	})
+	c.envoy = testenv.StartEnvoy(t, bootstrap(listener.Addr().(*net.TCPAddr).Port))
+	return c
+}
+
+func (c *checker) stream(_ any, s grpc.ServerStream) error {
+	failed := make(chan error, 1)
+	go func() {
+		for {
+			var m raw
+			if err := s.RecvMsg(&m); err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case c.heard <- m:
+			case <-s.Context().Done():
+				failed <- s.Context().Err()
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case m := <-c.to:
+			if err := s.SendMsg(&m); err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		}
+	}
+}
+
+func bootstrap(port int) []byte {
+	return fmt.Appendf(nil, `
+node: {id: checker, cluster: checkers, locality: {region: r, zone: z}}
+admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
+hds_config: {api_type: GRPC, transport_api_version: V3, grpc_services: [{envoy_grpc: {cluster_name: catenary}}]}
+static_resources:
+  clusters:
+  - name: catenary
+    connect_timeout: 5s
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {http2_protocol_options: {}}
+    load_assignment:
+      cluster_name: catenary
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}}]}]
+`, port)
+}
