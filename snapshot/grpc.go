@@ -20,23 +20,28 @@ func (k AskedKey) plan(p *planner) *Part {
 	out := k.Upstream.plan(p)
 	out.Name, out.Bind = k.Upstream.Asked, ""
 	if out.Pending == "" && len(out.Resources) == 0 {
-		out.Resources = []Ref{noService(k.Upstream.Asked)}
+		out.Resources = []Ref{noService(k.Upstream.Asked, k.Upstream.Dialect)}
 	}
 	return out
 }
 
 // RefusedKey is the part of a plan that a name makes up which stands for no service.
-type RefusedKey struct{ Name, Reason string }
+type RefusedKey struct {
+	Name, Reason string
+	Dialect      Dialect
+}
 
 func (k RefusedKey) plan(*planner) *Part {
 	return &Part{
 		Name: k.Name, Missing: []string{"no service can have this name: " + k.Reason},
-		Resources: []Ref{noService(k.Name)},
+		Resources: []Ref{noService(k.Name, k.Dialect)},
 	}
 }
 
 // noService has all calls to a name fail at once.
-func noService(name string) Ref { return Ref{Name: name, Key: APIListenerKey{Name: name}} }
+func noService(name string, d Dialect) Ref {
+	return Ref{Name: name, Key: APIListenerKey{Name: name, Unhosted: d.unhosted()}}
+}
 
 // asked lists the parts that the names make up which a client asks for.
 func (s *selector) asked(c Client) []PartKey {
@@ -49,7 +54,7 @@ func (s *selector) asked(c Client) []PartKey {
 		}
 		u, err := parseAsked(name)
 		if err != nil {
-			keys = append(keys, RefusedKey{Name: name, Reason: err.Error()})
+			keys = append(keys, RefusedKey{Name: name, Reason: err.Error(), Dialect: c.Dialect})
 			continue
 		}
 		if u.Datacenter == s.cfg.Datacenter {
@@ -68,7 +73,7 @@ func (s *selector) asked(c Client) []PartKey {
 func (t *targets) answer(c *chain.Chain) {
 	routes := t.upstream.Upstream.EnvoyID()
 	t.add(t.upstream.Asked, APIListenerKey{Name: t.upstream.Asked, Routes: routes})
-	t.add(routes, GRPCRoutesKey{Name: routes, Chain: t.key})
+	t.add(routes, GRPCRoutesKey{Name: routes, Chain: t.key, Unhosted: t.upstream.Dialect.unhosted()})
 	if c == nil {
 		return
 	}

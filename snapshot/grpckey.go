@@ -8,6 +8,8 @@ type APIListenerKey struct {
 	Name string
 	// Routes is the name of its routes; empty where there are none, so that every call fails at once.
 	Routes string
+	// Unhosted is how it says that there are none.
+	Unhosted Unhosted
 }
 
 // GRPCRoutesKey is the routes of a service for gRPC clients, under whatever names they ask for it.
@@ -15,6 +17,8 @@ type GRPCRoutesKey struct {
 	// Name is that of the route configuration.
 	Name  string
 	Chain ChainKey
+	// Unhosted is how they say that there are none, of a chain that never compiled.
+	Unhosted Unhosted
 }
 
 // GRPCClusterKey is a cluster of one target's endpoints for gRPC clients, whose set has the same name. It

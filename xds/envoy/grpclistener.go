@@ -44,7 +44,7 @@ func apiListener(k snapshot.APIListenerKey) *listenerv3.Listener {
 		}},
 	}
 	if k.Routes == "" {
-		hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: grpcVirtualHost(k.Name, nil)}
+		hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: grpcVirtualHost(k.Name, nil, k.Unhosted)}
 	} else {
 		hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
 			ConfigSource: fromADS(), RouteConfigName: k.Routes,
@@ -54,7 +54,10 @@ func apiListener(k snapshot.APIListenerKey) *listenerv3.Listener {
 }
 
 // grpcVirtualHost is routes for whatever name a client dials. A call that no route takes fails as UNAVAILABLE.
-func grpcVirtualHost(name string, routes []*routev3.Route) *routev3.RouteConfiguration {
+func grpcVirtualHost(name string, routes []*routev3.Route, form snapshot.Unhosted) *routev3.RouteConfiguration {
+	if len(routes) == 0 && form == snapshot.Hostless {
+		return &routev3.RouteConfiguration{Name: name}
+	}
 	return &routev3.RouteConfiguration{
 		Name:         name,
 		VirtualHosts: []*routev3.VirtualHost{{Name: name, Domains: []string{"*"}, Routes: routes}},

@@ -20,7 +20,7 @@ const channelID = "io.grpc.channel_id"
 // which could say why, is refused by some libraries. refs are the clusters, each once, in order.
 func grpcRoutes(k snapshot.GRPCRoutesKey, p snapshot.Routes) (*routev3.RouteConfiguration, []string) {
 	if p.Chain == nil {
-		return grpcVirtualHost(k.Name, nil), nil
+		return grpcVirtualHost(k.Name, nil, k.Unhosted), nil
 	}
 	b := &routeBuilder{chain: p.Chain}
 	list, _ := snapshot.GRPCRoutes(p.Chain)
@@ -29,7 +29,7 @@ func grpcRoutes(k snapshot.GRPCRoutesKey, p snapshot.Routes) (*routev3.RouteConf
 		routes = append(routes, b.grpcRoute(&list[i]))
 	}
 	slices.Sort(b.refs)
-	return grpcVirtualHost(k.Name, routes), slices.Compact(b.refs)
+	return grpcVirtualHost(k.Name, routes, k.Unhosted), slices.Compact(b.refs)
 }
 
 func (b *routeBuilder) grpcRoute(r *snapshot.GRPCRoute) *routev3.Route {

@@ -24,7 +24,7 @@ func grpcServer(l snapshot.GRPCListener) *listenerv3.Listener {
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: grpcVirtualHost(l.Key.Name, []*routev3.Route{{
 			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
 			Action: &routev3.Route_NonForwardingAction{NonForwardingAction: &routev3.NonForwardingAction{}},
-		}})},
+		}}, snapshot.Hosted)},
 	}
 	in := &listenerv3.FilterChain{Name: "grpc"}
 	if l.Key.Mesh() {
