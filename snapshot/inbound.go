@@ -113,7 +113,12 @@ func (k InboundKey) plan(p *planner) *Part {
 		return i.out
 	}
 	i.out.Notes = append(i.out.Notes, intentions.notes(p.r)...)
-	i.add(IntentionsName(intentions.Layer7), intentions)
+	for _, layer7 := range []bool{false, true} {
+		// Of both kinds: after a change of the protocol what is open goes on by the one before, for minutes.
+		rules := intentions
+		rules.Layer7 = layer7
+		i.add(IntentionsName(layer7), rules)
+	}
 	if k.Wasm {
 		i.add(EvictionConfig, EvictionKey{intentions})
 	} else {

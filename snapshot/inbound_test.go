@@ -250,7 +250,7 @@ func TestPathsAreExposedEachAtItsPort(t *testing.T) {
 	service.Proxy.Expose = chain.Expose{Checks: true, Paths: paths}
 	p := inboundOf(t, service)
 	want := []string{
-		"intentions-connections", "intentions-eviction", "public_listener:0.0.0.0:21000",
+		"intentions-connections", "intentions", "intentions-eviction", "public_listener:0.0.0.0:21000",
 		"exposed_path_health:0.0.0.0:21500", "exposed_path_metricsall:0.0.0.0:21501",
 		"exposed_path_abcde20fx1:0.0.0.0:21502", "exposed_path_check:0.0.0.0:21503",
 		"exposed_cluster_9090", "exposed_cluster_9091", "local_app",
@@ -261,10 +261,10 @@ func TestPathsAreExposedEachAtItsPort(t *testing.T) {
 	if len(p.Missing) != 7 {
 		t.Errorf("want a reason for checks and for six paths: %q", p.Missing)
 	}
-	if k := made[ExposedListenerKey](t, p, want[3]); k.Cluster != LocalApp || k.Protocol != "http" || k.MaxRequestHeadersKB != 96 || k.LocalOnly {
+	if k := made[ExposedListenerKey](t, p, want[4]); k.Cluster != LocalApp || k.Protocol != "http" || k.MaxRequestHeadersKB != 96 || k.LocalOnly {
 		t.Errorf("%+v", k)
 	}
-	if k := made[ExposedListenerKey](t, p, want[6]); k.Cluster != "exposed_cluster_9091" || !k.LocalOnly || k.Source != "10.0.0.1" {
+	if k := made[ExposedListenerKey](t, p, want[7]); k.Cluster != "exposed_cluster_9091" || !k.LocalOnly || k.Source != "10.0.0.1" {
 		t.Errorf("%+v", k)
 	}
 	if k := made[LocalClusterKey](t, p, "exposed_cluster_9090"); k.Protocol != "http" || k.MaxConnections != 9 || k.At.Port != 9090 {

@@ -87,9 +87,8 @@ func (LocalClusterKey) Product() string { return ProductCluster }
 // Product implements [Key].
 func (ExposedListenerKey) Product() string { return ProductListener }
 
-// IntentionsName is the name under which a sidecar finds who may talk to its service. Rules about requests and
-// rules about connections have different names, for a sidecar whose service changes its protocol has both for
-// a moment.
+// IntentionsName is the name under which a sidecar finds who may talk to its service: rules about requests, or
+// rules about connections. It asks for those that its listeners name.
 func IntentionsName(layer7 bool) string {
 	if layer7 {
 		return IntentionsConfig

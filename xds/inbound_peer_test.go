@@ -79,6 +79,11 @@ func startMesh(t *testing.T) *mesh {
 func (m *mesh) sidecar(p facts.Proxy) {
 	m.t.Helper()
 	m.port = testenv.FreePort(m.t)
+	m.again(p)
+}
+
+// again registers it at the port that it has.
+func (m *mesh) again(p facts.Proxy) {
 	p.DestinationServiceName = "web"
 	m.store.Commit(func(tx *facts.Tx) {
 		tx.Instances(facts.Proxies("dc1", "web"), []*facts.Instance{{
@@ -91,9 +96,15 @@ func (m *mesh) sidecar(p facts.Proxy) {
 // envoy starts the Envoy of the sidecar.
 func (m *mesh) envoy(version testenv.EnvoyVersion) *testenv.Envoy {
 	m.t.Helper()
+	return m.envoyAt(m.addr, false, version)
+}
+
+// envoyAt starts it with the control plane at an address.
+func (m *mesh) envoyAt(addr string, sotw bool, version testenv.EnvoyVersion) *testenv.Envoy {
+	m.t.Helper()
 	boot, err := bootstrap.Envoy(bootstrap.EnvoyConfig{
 		Service: "web", ProxyID: sidecarID, Upstreams: []bootstrap.Upstream{upstream(m.t, "any")},
-		GRPCAddr: m.addr, AdminBind: "127.0.0.1:0",
+		GRPCAddr: addr, AdminBind: "127.0.0.1:0", SotW: sotw,
 	})
 	if err != nil {
 		m.t.Fatal(err)
@@ -106,7 +117,7 @@ func (m *mesh) envoy(version testenv.EnvoyVersion) *testenv.Envoy {
 	if boot, err = json.Marshal(tree); err != nil {
 		m.t.Fatal(err)
 	}
-	return testenv.StartEnvoy(m.t, boot, testenv.WithEnvoyVersion(version))
+	return testenv.StartEnvoy(m.t, boot, testenv.WithEnvoyVersion(version), testenv.WithDefaultDrain())
 }
 
 // dialer is the TLS of a client of the mesh, with the certificate of a service or, where it is empty, none.
