@@ -28,6 +28,8 @@ func layers() []layer {
 		{"internal/facts", []string{"chain"}, "facts are what everything is made from; they know neither sources nor products"},
 		{"internal/facts/factstest", data, "the suite of sources looks only at the store"},
 		{"internal/proto/subscribe", nil, "generated code is a protocol and nothing else"},
+		{"internal/proto/destination", nil, "generated code is a protocol and nothing else"},
+		{"internal/proto/conduit", nil, "generated code is a protocol and nothing else"},
 		{"internal/support", []string{"chain"}, "what becomes of a field is known by its type alone"},
 		{"internal/filesource", append(slices.Clone(data), "internal/entry"), "a source writes facts; it meets products only through them"},
 		{"internal/identity", []string{"internal/facts"}, "what a token may read is a fact; who serves it, and whom it asks, is not its affair"},
@@ -72,7 +74,7 @@ func confined() []layer {
 		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
 		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
 		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
-		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
+		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/proto/destination", "internal/proto/conduit", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
 	}
 }
 
