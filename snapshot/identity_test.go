@@ -1,9 +1,11 @@
 package snapshot
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
@@ -99,5 +101,49 @@ func TestASidecarWaitsWhileConsulHasAnotherTrustDomain(t *testing.T) {
 	cache.Update(sub.Drain())
 	if got := secretsOf(cache.Plan("c")); len(got) != 2 {
 		t.Errorf("it gets the secrets %v", got)
+	}
+}
+
+// Who cannot listen where a registration says is served as before: the error is one of the configuration.
+func TestASidecarThatCannotListenWhereItIsToldStaysWhereItWas(t *testing.T) {
+	store := sidecarOf("web")
+	store.Commit(func(tx *facts.Tx) {
+		for _, kind := range chain.AllKinds() {
+			tx.Entries(kind, nil, facts.Reading{Confirmed: true})
+		}
+		tx.DefaultIntention(true)
+	})
+	sub := store.Subscribe()
+	defer sub.Close()
+	cache := NewCache(Config{Datacenter: "dc1", TrustDomain: "t.consul"})
+	cache.Put("c", Client{ID: "proxy", Service: "web", Proved: true}, store.View())
+	listeners := func(address string) (names []string, missing string) {
+		store.Commit(func(tx *facts.Tx) {
+			tx.Instances(facts.Proxies("dc1", "web"), []*facts.Instance{{
+				Node:    facts.Node{Node: "n1", Address: "10.0.0.1"},
+				Service: facts.Service{ID: "proxy", Kind: "connect-proxy", Address: address, Port: 21000, Proxy: &facts.Proxy{DestinationServiceName: "web"}},
+			}}, facts.Reading{Confirmed: true})
+		})
+		cache.Update(sub.Drain())
+		p := cache.Plan("c")
+		for _, ref := range p.Resources() {
+			if ref.Key.Product() == ProductListener {
+				names = append(names, ref.Name)
+			}
+		}
+		if !p.Complete() {
+			t.Errorf("at %s it waits: hold %q", address, p.Hold)
+		}
+		return names, strings.Join(p.Parts[1].Missing, "")
+	}
+	first, _ := listeners("10.0.0.1")
+	if !slices.Equal(first, []string{"public_listener:10.0.0.1:21000"}) {
+		t.Fatalf("it listens at %v", first)
+	}
+	if got, missing := listeners("web.example"); !slices.Equal(got, first) || !strings.Contains(missing, "web.example") {
+		t.Errorf("it listens at %v, and that says why: %q", got, missing)
+	}
+	if got, missing := listeners("10.0.0.2"); !slices.Equal(got, []string{"public_listener:10.0.0.2:21000"}) || missing != "" {
+		t.Errorf("then it listens at %v, %q", got, missing)
 	}
 }

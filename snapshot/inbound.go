@@ -107,9 +107,8 @@ func (k InboundKey) plan(p *planner) *Part {
 	if i.out.Pending = intentions.pending(p.r); i.out.Pending != "" {
 		return i.out
 	}
-	i.out.Bind = net.JoinHostPort(listener.Address, strconv.Itoa(listener.Port))
 	if reason := i.impossible(listener); reason != "" {
-		i.out.Missing = []string{reason}
+		i.out.Missing, i.out.broken = []string{reason}, true
 		return i.out
 	}
 	i.out.Notes = append(i.out.Notes, intentions.notes(p.r)...)

@@ -71,10 +71,10 @@ func (u *update) remakePart(e *partEntry) {
 	}
 }
 
-// keepLastGood leaves in a part that is not known well enough now what it had before, and goes on
+// keepLastGood leaves in a part of which nothing better can be served now what it had before, and goes on
 // following that.
 func keepLastGood(part, last *Part) {
-	if part.Pending != "" && len(last.Resources) > 0 {
+	if part.kept() && len(last.Resources) > 0 {
 		part.Resources = last.Resources
 		part.needs = union(part.needs, last.needs)
 	}

@@ -69,6 +69,8 @@ type Part struct {
 	Resources []Ref
 
 	needs []facts.Topic
+	// broken says that it cannot be as it is written, so that what was last good stays.
+	broken bool
 }
 
 // Topics are all topics that must be followed for the plan, in order.
@@ -127,5 +129,8 @@ func holdReason(parts []*Part) string {
 	return parts[0].Pending
 }
 
-// lacking reports whether a part is not known well enough to be served and has no last good.
-func (u *Part) lacking() bool { return u.Pending != "" && len(u.Resources) == 0 }
+// lacking reports whether a part has nothing, neither what should be served nor what was last good.
+func (u *Part) lacking() bool { return u.kept() && len(u.Resources) == 0 }
+
+// kept reports whether what was last good of a part is to stay, because nothing better can be served.
+func (u *Part) kept() bool { return u.Pending != "" || u.broken }
