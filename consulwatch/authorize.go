@@ -127,7 +127,7 @@ func (a *Authorizer) authorize(ctx context.Context, secret string, part []identi
 	if err != nil {
 		return nil, err
 	}
-	raw, err := a.call(ctx, http.MethodPost, authorizePath, secret, body)
+	raw, err := a.call(ctx, authorizePath, secret, body)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (a *Authorizer) doubt(ctx context.Context, err error) error {
 // it does not remember, and with acl.down_policy "deny" everything: it would look as if all tokens had
 // lost their rights at once.
 func (a *Authorizer) led(ctx context.Context) error {
-	raw, err := a.call(ctx, http.MethodGet, "/v1/status/leader", anonymous, nil)
+	raw, err := a.call(ctx, "/v1/status/leader", anonymous, nil)
 	if err != nil {
 		return a.unreachable(err)
 	}
@@ -195,8 +195,12 @@ func (a *Authorizer) unreachable(err error) error {
 }
 
 // call returns the body of an answer that is 200; any other is an [api.StatusError].
-func (a *Authorizer) call(ctx context.Context, method, path, secret string, body []byte) ([]byte, error) {
+func (a *Authorizer) call(ctx context.Context, path, secret string, body []byte) ([]byte, error) {
 	a.refresh()
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
 	target := a.base
 	target.Path += path
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))

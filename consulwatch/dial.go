@@ -138,7 +138,18 @@ func (d *dialing) reason(ctx context.Context) error {
 		return fmt.Errorf("%s closes connections without TLS: if it verifies who connects, give it a certificate "+
 			"by CONSUL_CACERT, CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY", where)
 	case isClosed(d.failed):
-		return fmt.Errorf("%s closes connections with TLS: does it have TLS for RPC, and does it accept the certificate?", where)
+		return fmt.Errorf("%s closes connections with TLS: %s", where, askTLS)
+	case isAlert(d.failed):
+		return fmt.Errorf("%s ends TLS (%v): %s", where, d.failed, askTLS)
 	}
 	return fmt.Errorf("%s: %s", where, rootCause(d.failed))
+}
+
+// askTLS is what to look for when a server does not take TLS as it is.
+const askTLS = "does it have TLS for RPC, and does it accept who connects, by CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY?"
+
+// isAlert reports whether the other side has said in TLS what it does not accept.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }

@@ -242,9 +242,7 @@ func TestAnInstanceThatLeavesTheMeshIsNoticed(t *testing.T) {
 func TestEventsAloneThatAreRefusedAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	f, streams, out := startFake(t), startStreams(t), &log{}
-	streams.say = func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
-		return status.Error(codes.ResourceExhausted, "rate limit")
-	}
+	streams.say = refuse(codes.ResourceExhausted, "rate limit")
 	f.set(apiPath, rows(5, "a:passing:80"))
 	cfg := f.config()
 	cfg.Follow, cfg.Servers, cfg.Logger = FollowStream, []string{streams.addr}, out.logger()

@@ -146,7 +146,8 @@ func (w *streamWatch) after(ctx context.Context, err error) error {
 // scatter keeps the topics from asking a server for their streams all at once, which all have lost those from
 // before, and wait for the same connection.
 func (w *streamWatch) scatter(ctx context.Context) error {
-	for before := (*connection)(nil); ; {
+	var before *connection
+	for range mostPatience {
 		on, err := w.await(ctx)
 		if err != nil || on == before {
 			return err
@@ -154,6 +155,7 @@ func (w *streamWatch) scatter(ctx context.Context) error {
 		before = on
 		pause(ctx, w.source.spread(2*w.source.limits.RetryMin), nil)
 	}
+	return nil
 }
 
 // await returns the connection, once there is one, and an error when none can be had. A reading may be under

@@ -189,10 +189,7 @@ func TestAServerThatDropsConnectionsIsNotReliedOn(t *testing.T) {
 	g := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 200 * time.Millisecond, MaxConnectionAgeGrace: time.Millisecond}))
 	subscribe.RegisterStateChangeSubscriptionServer(g, &fakeStreams{
 		requests: map[string][]*subscribe.SubscribeRequest{}, streams: map[string]int{},
-		say: func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
-			<-to.Context().Done()
-			return nil
-		},
+		say: send(),
 	})
 	counted := &counting{Listener: greeted{l}}
 	go func() { _ = g.Serve(counted) }()

@@ -142,30 +142,38 @@ func TestWhatBelongsTogetherIsOneCommit(t *testing.T) {
 			w := testWatch(store)
 			defer w.end()
 			snapshot(w, 10)
-			stop := make(chan struct{})
-			var looking sync.WaitGroup
-			looking.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					if err := alike(store.View()); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
+			looking := look(t, store)
 			for index := uint64(11); index < 5000; index++ {
 				tell(w, index)
 			}
-			close(stop)
-			looking.Wait()
+			looking()
 			if err := instances(apiHealth, stateOf(store), "a:critical", "b:critical")(store.View()); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// look fails the test when a view has half of a change, until it is ended.
+func look(t *testing.T, store *facts.Store) (end func()) {
+	stop := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := alike(store.View()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return func() {
+		close(stop)
+		looking.Wait()
 	}
 }
 

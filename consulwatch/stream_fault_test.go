@@ -17,13 +17,36 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
+// saying is what a server says on a stream.
+type saying func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
+
+// send says events, and then no more.
+func send(events ...*subscribe.Event) saying {
+	return func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+		for _, e := range events {
+			if err := to.Send(e); err != nil {
+				return err
+			}
+		}
+		<-to.Context().Done()
+		return nil
+	}
+}
+
+// refuse ends each stream.
+func refuse(code codes.Code, text string) saying {
+	return func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
+		return status.Error(code, text)
+	}
+}
+
 // fakeStreams is an RPC port that says what a test wants.
 type fakeStreams struct {
 	subscribe.UnimplementedStateChangeSubscriptionServer
 	addr string
 
 	mu       sync.Mutex
-	say      func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
+	say      saying
 	requests map[string][]*subscribe.SubscribeRequest // by key
 	times    []time.Time                              // of the requests
 	streams  map[string]int                           // that are open, by key
@@ -111,30 +134,14 @@ func quiet(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscrib
 // Whatever is wrong with the streams, what is served comes from queries then, and is right.
 func TestWrongEventsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	send := func(events ...*subscribe.Event) func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
-		return func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
-			for _, e := range events {
-				if err := to.Send(e); err != nil {
-					return err
-				}
-			}
-			<-to.Context().Done()
-			return nil
-		}
-	}
-	refuse := func(code codes.Code, text string) func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
-		return func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error {
-			return status.Error(code, text)
-		}
-	}
 	for name, test := range map[string]struct {
-		say  func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error
+		say  saying
 		says string
 	}{
 		"an old server":     {refuse(codes.Unimplemented, "unknown service"), "has no event streams"},
 		"an unknown topic":  {refuse(codes.Unknown, "unknown topic 7"), "unknown topic 7"},
 		"a limit":           {refuse(codes.ResourceExhausted, "rate limit"), "limits event streams"},
-		"no reason":         {func(*subscribe.SubscribeRequest, grpc.ServerStreamingServer[subscribe.Event]) error { return nil }, "without a reason"},
+		"no reason":         {refuse(codes.OK, ""), "without a reason"},
 		"a long reason":     {refuse(codes.Unknown, strings.Repeat("no ", 10000)), "… (Unknown)"},
 		"silence":           {send(), "does not come"},
 		"an endless start":  {send(event(3, subscribe.CatalogOp_Register, "ghost", modelRow{status: "passing"})), "does not come"},

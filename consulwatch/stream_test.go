@@ -2,14 +2,12 @@ package consulwatch
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
@@ -142,44 +140,31 @@ func TestAStreamIsThereWhileItIsNeeded(t *testing.T) {
 func TestTheStreamsOfALostServerGoToTheNext(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	servers := map[string]*fakeStreams{}
+	cfg := f.config()
+	cfg.Follow, cfg.Limits = FollowAuto, Limits{}.withDefaults()
+	servers := []*fakeStreams{startStreams(t), startStreams(t)}
+	for _, s := range servers {
+		s.say = send(ended(11))
+		cfg.Servers = append(cfg.Servers, s.addr)
+	}
 	var topics []facts.Topic
 	for i := range 60 {
 		topics = append(topics, facts.Health("dc1", fmt.Sprintf("s%d", i)))
 	}
-	cfg := f.config()
-	cfg.Follow, cfg.Limits = FollowAuto, Limits{}.withDefaults()
-	for range 2 {
-		s := startStreams(t)
-		s.say = func(_ *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
-			_ = to.Send(ended(11))
-			<-to.Context().Done()
-			return nil
-		}
-		servers[s.addr] = s
-		cfg.Servers = append(cfg.Servers, s.addr)
-	}
 	r := run(t, cfg)
 	r.store.Need("test", topics...)
-	on := func() (server string, streams int) {
-		for _, s := range r.source.Status() {
-			if s.Mode == ModeStreaming {
-				server, streams = s.Server, streams+1
-			}
-		}
-		return server, streams
-	}
 	every := len(topics) + 5
 	testenv.Eventually(t, soon, func() error {
-		if _, n := on(); n != every {
+		if n := servers[0].open() + servers[1].open(); n != every {
 			return fmt.Errorf("%d streams of %d", n, every)
 		}
 		return nil
 	})
-	first, _ := on()
-	next := servers[cfg.Servers[1-slices.Index(cfg.Servers, first)]]
-	servers[first].stop()
-	lost := time.Now()
+	lost, next := servers[0], servers[1]
+	if next.open() > 0 {
+		lost, next = next, lost
+	}
+	lost.stop()
 	testenv.Eventually(t, soon, func() error {
 		if n := next.open(); n != every {
 			return fmt.Errorf("%d streams of %d are on the next server", n, every)
@@ -187,15 +172,11 @@ func TestTheStreamsOfALostServerGoToTheNext(t *testing.T) {
 		return nil
 	})
 	next.mu.Lock()
-	times := slices.Clone(next.times)
-	next.mu.Unlock()
-	spread := times[len(times)-1].Sub(times[0])
-	t.Logf("%d streams were asked for over %v, the last %v after the loss", len(times), spread, times[len(times)-1].Sub(lost))
-	if len(times) != every || spread < 250*time.Millisecond {
-		t.Errorf("%d streams were asked for within %v; want each of %d once, and spread", len(times), spread, every)
-	}
-	if reasons := r.source.Problems(); len(reasons) > 0 {
-		t.Errorf("%v", reasons)
+	defer next.mu.Unlock()
+	asked := len(next.times)
+	spread := next.times[asked-1].Sub(next.times[0])
+	if t.Logf("%d streams were asked for over %v", asked, spread); asked != every || spread < 250*time.Millisecond {
+		t.Errorf("%d streams were asked for within %v; want each of %d once, and spread", asked, spread, every)
 	}
 }
 
@@ -203,17 +184,17 @@ func TestTheStreamsOfALostServerGoToTheNext(t *testing.T) {
 // theirs.
 func TestATopicGoesBackToEvents(t *testing.T) {
 	t.Parallel()
-	for name, refusal := range map[string]error{
-		"an old server": status.Error(codes.Unimplemented, "unknown service"),
-		"a reset":       status.Error(codes.Internal, "stream terminated by RST_STREAM"),
-		"a refusal":     status.Error(codes.Unknown, "unknown topic"),
+	for name, refusal := range map[string]saying{
+		"an old server": refuse(codes.Unimplemented, "unknown service"),
+		"a reset":       refuse(codes.Internal, "stream terminated by RST_STREAM"),
+		"a refusal":     refuse(codes.Unknown, "unknown topic"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, streams, out := startFake(t), startStreams(t), &log{}
 			streams.say = func(r *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
 				if r.GetKey() == "api" {
-					return refusal
+					return refusal(r, to)
 				}
 				return quiet(r, to)
 			}
