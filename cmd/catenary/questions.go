@@ -23,29 +23,29 @@ func (f *questionFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.every, "load-report-interval", 10*time.Second, "how often clients that report their loads are to do so, 1s or more")
 }
 
-// questions is how questions are answered.
+// questions is how questions are answered. The zero value has no operator.
 type questions struct {
 	operator *identity.Operator // nil without one
-	every    time.Duration
+	every    time.Duration      // 0 for the default
 }
 
-func (f *questionFlags) open() (*questions, error) {
+func (f *questionFlags) open() (questions, error) {
 	if f.every < time.Second {
-		return nil, fmt.Errorf("--load-report-interval %s is too short: give 1s or more", f.every)
+		return questions{}, fmt.Errorf("--load-report-interval %s is too short: give 1s or more", f.every)
 	}
-	q := &questions{every: f.every}
+	q := questions{every: f.every}
 	if f.tokenFile == "" {
 		return q, nil
 	}
 	var err error
 	if q.operator, err = identity.OpenOperator(f.tokenFile); err != nil {
-		return nil, fmt.Errorf("--admin-token-file: %w", err)
+		return questions{}, fmt.Errorf("--admin-token-file: %w", err)
 	}
 	return q, nil
 }
 
 // answer sets how an xDS server of the plane answers.
-func (q *questions) answer(p *plane, cfg *xds.Config) {
+func (q questions) answer(p *plane, cfg *xds.Config) {
 	cfg.Questions = xds.Questions{
 		Certificates: slices.Contains(p.auth.ways, authMTLS),
 		// Whoever can connect is on this machine, and believed in all else.

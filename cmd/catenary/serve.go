@@ -85,7 +85,7 @@ type plane struct {
 	source       source
 	auth         *auth
 	certificates *certificates
-	questions    *questions
+	questions    questions
 	server       *grpcserver.Server
 	grpc, http   net.Listener
 
