@@ -3,6 +3,8 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -12,10 +14,12 @@ import (
 type Request struct {
 	// Method is that of HTTP, such as GET.
 	Method string
+	// Host is whom it is for, which HTTP/2 calls the authority.
+	Host string
 	// Path begins with a slash and has no query.
 	Path string
 	// Headers and Query are in the order in which they are sent; names may repeat. Of a query parameter that
-	// repeats Envoy looks at the first one, and of a header at all values, joined by commas.
+	// repeats Envoy looks at the first one, and of a header at each value: one that matches suffices.
 	Headers []Pair `json:",omitempty"`
 	Query   []Pair `json:",omitempty"`
 }
@@ -84,8 +88,8 @@ func lowerASCII(s string) string {
 }
 
 func (r Request) refusesHeader(h *chain.HeaderMatch) string {
-	value, present := r.header(h.Name)
-	what := "the header " + h.Name
+	values := r.header(h.Name)
+	what, present := "the header "+h.Name, len(values) > 0
 	text := matcherOf(h.Exact, h.Prefix, h.Suffix, h.Regex)
 	switch {
 	case text == nil && present == h.Invert && present:
@@ -97,14 +101,29 @@ func (r Request) refusesHeader(h *chain.HeaderMatch) string {
 	case !present:
 		return what + " is missing"
 	}
-	reason := text(what, value)
-	switch {
-	case !h.Invert:
-		return reason
-	case reason == "":
-		return fmt.Sprintf("%s is %q, which the route excludes", what, value)
+	reason := ""
+	for _, value := range values {
+		if reason = text(what, value); reason == "" {
+			break
+		}
 	}
-	return ""
+	switch {
+	case h.Invert && reason == "":
+		return fmt.Sprintf("%s is %s, which the route excludes", what, quoted(values))
+	case h.Invert:
+		return ""
+	case reason != "" && len(values) > 1:
+		reason += ", and neither do its other values match"
+	}
+	return reason
+}
+
+func quoted(values []string) string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = strconv.Quote(v)
+	}
+	return strings.Join(out, " and ")
 }
 
 func (r Request) refusesQuery(q *chain.QueryParamMatch) string {
@@ -169,25 +188,41 @@ func refusesRegex(what, value, expression string) string {
 	return ""
 }
 
-// header returns the values of a header as Envoy matches them. The names of pseudo headers, such as :authority,
-// are those of HTTP/2, and host is one of them.
-func (r Request) header(name string) (value string, present bool) {
+// header returns the values of a header. The names of pseudo headers, such as :authority, are those of HTTP/2, and
+// host is one of them.
+func (r Request) header(name string) []string {
 	name = lowerASCII(name)
 	switch name {
 	case ":method":
-		return r.Method, true
+		return []string{r.Method}
 	case ":path":
-		return r.target(), true
-	case "host":
-		name = ":authority"
+		return []string{r.target()}
+	case ":authority", "host":
+		return []string{r.Host}
 	}
 	var values []string
 	for _, h := range r.Headers {
-		if own := lowerASCII(h.Name); own == name || own == "host" && name == ":authority" {
+		if lowerASCII(h.Name) == name {
 			values = append(values, h.Value)
 		}
 	}
-	return strings.Join(values, ","), len(values) > 0
+	return values
+}
+
+// Joined returns the request with each header once, its values joined by commas: so Envoy before 1.39 matches
+// headers that repeat.
+func (r Request) Joined() Request {
+	var list []Pair
+	for _, h := range r.Headers {
+		at := slices.IndexFunc(list, func(p Pair) bool { return lowerASCII(p.Name) == lowerASCII(h.Name) })
+		if at < 0 {
+			list = append(list, h)
+			continue
+		}
+		list[at].Value += "," + h.Value
+	}
+	r.Headers = list
+	return r
 }
 
 // target is the path with the query.
@@ -209,7 +244,7 @@ func (r Request) target() string {
 
 // String returns the request in one line, as it would be asked for.
 func (r Request) String() string {
-	out := r.Method + " " + r.target()
+	out := r.Method + " " + r.Host + r.target()
 	for _, h := range r.Headers {
 		out += ", " + h.Name + ": " + h.Value
 	}

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,8 @@ func route(m chain.HTTPMatch, rewrite string) *chain.ServiceRoute {
 // The rules are those that a real Envoy follows: test/integration holds the same kinds of matches against one.
 func TestWhyARouteRefuses(t *testing.T) {
 	get := explain.Request{
-		Method: "GET", Path: "/Cart/1",
-		Headers: []explain.Pair{{Name: "X-Team", Value: "a"}, {Name: "x-team", Value: "b"}, {Name: "Host", Value: "shop"}, {Name: "empty"}},
+		Method: "GET", Host: "shop", Path: "/Cart/1",
+		Headers: []explain.Pair{{Name: "X-Team", Value: "a"}, {Name: "x-team", Value: "b"}, {Name: "empty"}},
 		Query:   []explain.Pair{{Name: "v", Value: "2"}, {Name: "v", Value: "3"}, {Name: "debug"}, {Name: "q", Value: "a%20b"}},
 	}
 	header := func(h chain.HeaderMatch) chain.HTTPMatch { return chain.HTTPMatch{Header: []chain.HeaderMatch{h}} }
@@ -48,14 +49,16 @@ func TestWhyARouteRefuses(t *testing.T) {
 		{"missing-header-not-present", header(chain.HeaderMatch{Name: "x", Present: true, Invert: true}), ""},
 		{"missing-header", header(chain.HeaderMatch{Name: "x", Exact: "1"}), "the header x is missing"},
 		{"missing-header-inverted", header(chain.HeaderMatch{Name: "x", Exact: "1", Invert: true}), "the header x is missing"},
-		{"values-joined", header(chain.HeaderMatch{Name: "x-team", Exact: "a,b"}), ""},
-		{"one-of-values", header(chain.HeaderMatch{Name: "x-team", Exact: "a"}), `the header x-team is "a,b", which is not "a"`},
-		{"header-prefix", header(chain.HeaderMatch{Name: "x-team", Prefix: "b"}), `which does not begin with "b"`},
+		{"first-of-values", header(chain.HeaderMatch{Name: "x-team", Exact: "a"}), ""},
+		{"second-of-values", header(chain.HeaderMatch{Name: "x-team", Exact: "b"}), ""},
+		{"none-of-values", header(chain.HeaderMatch{Name: "x-team", Exact: "a,b"}), `the header x-team is "b", which is not "a,b", and neither do its other values match`},
+		{"header-prefix", header(chain.HeaderMatch{Name: "x-team", Prefix: "c"}), `which does not begin with "c"`},
 		{"header-suffix", header(chain.HeaderMatch{Name: "x-team", Suffix: ",a"}), `which does not end with ",a"`},
-		{"header-regex", header(chain.HeaderMatch{Name: "x-team", Regex: "a"}), "is not matched in full by a"},
-		{"header-regex-inverted", header(chain.HeaderMatch{Name: "x-team", Regex: "a", Invert: true}), ""},
+		{"header-regex", header(chain.HeaderMatch{Name: "x-team", Regex: "a,b"}), "is not matched in full by a,b"},
+		{"header-regex-inverted", header(chain.HeaderMatch{Name: "x-team", Regex: "a,b", Invert: true}), ""},
 		{"header-excluded", header(chain.HeaderMatch{Name: "x-team", Prefix: "a", Invert: true}), "which the route excludes"},
 		{"host", header(chain.HeaderMatch{Name: ":authority", Exact: "shop"}), ""},
+		{"host-by-its-old-name", header(chain.HeaderMatch{Name: "Host", Exact: "x", Invert: true}), ""},
 		{"path-as-a-header", header(chain.HeaderMatch{Name: ":path", Suffix: "debug&q=a%20b"}), ""},
 		{"query", query(chain.QueryParamMatch{Name: "v", Exact: "2"}), ""},
 		{"query-first-value", query(chain.QueryParamMatch{Name: "v", Exact: "3"}), `the query parameter v is "2", which is not "3"`},
@@ -75,6 +78,13 @@ func TestWhyARouteRefuses(t *testing.T) {
 	}
 	if why := get.Refuses(nil); len(why) > 0 {
 		t.Errorf("no route at all refuses: %v", why)
+	}
+}
+
+func TestValuesOfAHeaderThatRepeatsAreJoinedForOlderEnvoys(t *testing.T) {
+	r := explain.Request{Headers: []explain.Pair{{Name: "X-a", Value: "1"}, {Name: "b", Value: "2"}, {Name: "x-A", Value: "3"}}}
+	if got := r.Joined().Headers; !slices.Equal(got, []explain.Pair{{Name: "X-a", Value: "1,3"}, {Name: "b", Value: "2"}}) || r.Headers[0].Value != "1" {
+		t.Errorf("joined %v, of %v", got, r.Headers)
 	}
 }
 

@@ -16,7 +16,8 @@ type Words struct {
 	Kind string
 	// Method is GET where it is empty, and Path is /. A path may have a query.
 	Method, Path string
-	// Headers and Query are NAME=VALUE, or NAME alone for one without a value.
+	// Headers and Query are NAME=VALUE, or NAME alone for one without a value. The host is the service where no
+	// header names it.
 	Headers, Query []string
 	// Without is as in [Question].
 	Without []string
@@ -34,7 +35,7 @@ func (w Words) Question() (Question, error) {
 		return q, nil
 	}
 	path, query, _ := strings.Cut(cmp.Or(w.Path, "/"), "?")
-	r := &explain.Request{Method: strings.ToUpper(cmp.Or(w.Method, "GET")), Path: path}
+	r := &explain.Request{Method: strings.ToUpper(cmp.Or(w.Method, "GET")), Host: w.Service, Path: path}
 	switch {
 	case !strings.HasPrefix(path, "/"):
 		return q, fmt.Errorf("the path %q does not begin with a slash", w.Path)
@@ -45,6 +46,10 @@ func (w Words) Question() (Question, error) {
 		p, err := pair("header", text)
 		if err != nil {
 			return q, err
+		}
+		if name := strings.ToLower(p.Name); name == "host" || name == ":authority" {
+			r.Host = p.Value
+			continue
 		}
 		r.Headers = append(r.Headers, p)
 	}

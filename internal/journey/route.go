@@ -1,6 +1,8 @@
 package journey
 
 import (
+	"fmt"
+
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/chain/explain"
 )
@@ -61,14 +63,32 @@ func (m *maker) routes(r *explain.Request) {
 		}
 		return
 	}
-	taken := false
+	taken := 0
 	for i, route := range start.Routes {
-		out := m.route(i+1, route, r, taken)
+		out := m.route(i+1, route, r, taken > 0)
 		if i == len(start.Routes)-1 {
 			out.Match = "otherwise" // the compiler adds it
 		}
-		taken = taken || out.Verdict == Takes
+		if out.Verdict == Takes {
+			taken = out.Number
+		}
 		m.Routes = append(m.Routes, out)
+	}
+	if r != nil {
+		m.noteOlder(start, r.Joined(), taken)
+	}
+}
+
+// noteOlder says where an older Envoy takes another route.
+func (m *maker) noteOlder(start *chain.Node, joined explain.Request, taken int) {
+	for i, route := range start.Routes {
+		if len(joined.Refuses(route.Definition)) > 0 {
+			continue
+		}
+		if i+1 != taken {
+			m.Notes = append(m.Notes, fmt.Sprintf("Envoy before 1.39 joins the values of a header that repeats by commas: there route %d takes the request", i+1))
+		}
+		return
 	}
 }
 

@@ -88,7 +88,7 @@ func asRequest(t *testing.T, words []string) *explain.Request {
 	t.Helper()
 	target, query, _ := strings.Cut(words[1], "?")
 	_, path, _ := strings.Cut(target, "/")
-	r := &explain.Request{Method: words[0], Path: "/" + path}
+	r := &explain.Request{Method: words[0], Host: "api", Path: "/" + path}
 	for _, p := range strings.Split(query, "&") {
 		if name, value, _ := strings.Cut(p, "="); name != "" {
 			r.Query = append(r.Query, explain.Pair{Name: name, Value: value})
