@@ -3,11 +3,9 @@ package consulwatch_test
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -102,22 +100,6 @@ func TestAWrongTokenGetsNoCertificate(t *testing.T) {
 	})
 }
 
-// rotate has Consul make another root, as an operator would.
-func rotate(t *testing.T, consul *testenv.Consul) {
-	t.Helper()
-	config, err := json.Marshal(map[string]any{
-		"Provider": "consul", "Config": map[string]any{"PrivateKeyType": "ec", "PrivateKeyBits": 384, "LeafCertTTL": "72h"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "ca.json")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	consul.CLI("", "connect", "ca", "set-config", "-config-file", file)
-}
-
 func TestAfterARotationOfConsulsRootAllAreRenewed(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, address func(*testenv.Consul) string) {
@@ -131,7 +113,7 @@ func TestAfterARotationOfConsulsRootAllAreRenewed(t *testing.T) {
 		}
 		sub := i.store.Subscribe()
 		defer sub.Close()
-		rotate(t, consul)
+		consul.RotateRoot()
 		begin := time.Now()
 		_, list := roots(t, consul)
 		if len(list) != 2 {

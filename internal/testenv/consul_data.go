@@ -2,8 +2,13 @@ package testenv
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
@@ -210,4 +215,24 @@ func or(s, otherwise string) string {
 		return otherwise
 	}
 	return s
+}
+
+// RotateRoot has Consul's certificate authority sign by another root, with a new key, as an operator would.
+func (c *Consul) RotateRoot() {
+	c.t.Helper()
+	der, err := x509.MarshalECPrivateKey(newKey(c.t))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := json.Marshal(map[string]any{"Provider": "consul", "Config": map[string]any{
+		"PrivateKey": string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), "LeafCertTTL": "72h",
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	file := filepath.Join(c.t.TempDir(), "ca.json")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.CLI("", "connect", "ca", "set-config", "-config-file", file)
 }

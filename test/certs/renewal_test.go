@@ -3,40 +3,15 @@
 package certs_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
 	"google.golang.org/grpc/codes"
 
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
-
-// rotate gives Consul's authority another key, and so another root.
-func (v *village) rotate() {
-	v.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	_, err = v.consul.Client().Connect().CASetConfig(&api.CAConfig{Provider: "consul", Config: map[string]any{
-		"PrivateKey": string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), "LeafCertTTL": "72h",
-	}}, nil)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-}
 
 // serial is that of the certificate on disk.
 func serial(t *testing.T, c *testenv.Certs) string {
@@ -80,7 +55,7 @@ func TestARenewalFailsNoCall(t *testing.T) {
 				c.Hangup()
 			}
 		},
-		"another root": v.rotate,
+		"another root": v.consul.RotateRoot,
 	} {
 		before := map[string]string{}
 		for service, c := range certs {

@@ -164,7 +164,7 @@ func TestNothingTellsATokenOrAKey(t *testing.T) {
 	renewed(t, before)
 	never.key("a key after the renewal", m.sidecarOf("a", m.members[0].token).ask(t.Context(), adsDelta, []string{"leaf", "roots"}))
 	before = serials(t, m.members...)
-	m.rotate()
+	m.consul.RotateRoot()
 	renewed(t, before)
 	never.key("a key after the rotation", m.sidecarOf("a", m.members[0].token).ask(t.Context(), adsDelta, []string{"leaf", "roots"}))
 	give(unknownToken)

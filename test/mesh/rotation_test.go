@@ -3,38 +3,12 @@
 package mesh_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
-
-// rotate gives Consul's authority another key, and so another root.
-func (m *mesh) rotate() {
-	m.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	_, err = m.consul.Client().Connect().CASetConfig(&api.CAConfig{Provider: "consul", Config: map[string]any{
-		"PrivateKey": string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), "LeafCertTTL": "72h",
-	}}, nil)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-}
 
 // listenerChanges is how many listeners and clusters of a sidecar were changed or removed.
 func (of *member) listenerChanges() int64 {
@@ -68,7 +42,7 @@ func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
 			m.sidecars()
 			traffic := m.traffic()
 			for range 2 {
-				m.untouched(m.rotate, m.members...)
+				m.untouched(m.consul.RotateRoot, m.members...)
 			}
 			traffic.flawless(t)
 		})
