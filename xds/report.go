@@ -13,12 +13,7 @@ import (
 
 // Proxies returns the state of every connected client, in the order of IDs.
 func (s *Server) Proxies() []ProxyStatus {
-	s.mu.Lock()
-	streams := make([]*stream, 0, len(s.streams))
-	for st := range s.streams {
-		streams = append(streams, st)
-	}
-	s.mu.Unlock()
+	streams := s.streamsInOrder()
 	root, now := s.pub.root.Load(), time.Now()
 	list := make([]ProxyStatus, 0, len(streams))
 	for _, st := range streams {
@@ -26,9 +21,6 @@ func (s *Server) Proxies() []ProxyStatus {
 			list = append(list, st.report(now, at.plan))
 		}
 	}
-	slices.SortFunc(list, func(a, b ProxyStatus) int {
-		return cmp.Or(strings.Compare(a.ID, b.ID), a.ConnectedAt.Compare(b.ConnectedAt))
-	})
 	return list
 }
 
