@@ -66,7 +66,7 @@ func (t *targets) resolver(c *chain.Chain, node *chain.Node) {
 		}
 		// Named after the target that fails over, as in Consul: two upstreams that fail over to one
 		// target may treat it differently.
-		child := fmt.Sprintf("failover-target~%d~%s", i, ClusterName(c, target))
+		child := FailoverName(i, ClusterName(c, target))
 		children = append(children, child)
 		t.cluster(c, node, member, child)
 	}
