@@ -40,3 +40,30 @@ func TestAReportIsReadWithoutWhatNobodyReads(t *testing.T) {
 		t.Error("nonsense is read")
 	}
 }
+
+func FuzzLoadReport(f *testing.F) {
+	raw, err := proto.Marshal(&load_statsv3.LoadStatsRequest{
+		Node: &corev3.Node{Id: "web-1", Extensions: []*corev3.Extension{{Name: "envoy.wasm.runtime.v8"}, {Name: "x"}}},
+		ClusterStats: []*endpointv3.ClusterStats{{
+			ClusterName: "api", UpstreamLocalityStats: []*endpointv3.UpstreamLocalityStats{{TotalErrorRequests: 1}},
+		}},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Add(raw[:len(raw)-3])
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		first, later := &loadReport{first: true}, &loadReport{}
+		failed, also := first.decode(raw), later.decode(raw)
+		if failed == nil && also == nil && len(first.clusters) != len(later.clusters) {
+			t.Errorf("%d clusters in the first message, %d in a later one", len(first.clusters), len(later.clusters))
+		}
+		for _, m := range []*loadReport{first, later} {
+			for _, c := range m.clusters {
+				sumLoads(map[Load]uint64{}, c, func(string, string) place { return place{} })
+			}
+		}
+		each(raw, 2, func(group []byte) { text(group, 1) })
+	})
+}

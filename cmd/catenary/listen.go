@@ -19,6 +19,7 @@ func (p *plane) listen(ctx context.Context, grpcAddr, adminAddr string, encrypte
 	}
 	if !isLoopback(p.grpc.Addr()) {
 		p.auth.warn(p.log, p.grpc.Addr().String(), encrypted)
+		p.questions.warn(p.log, p.grpc.Addr().String(), encrypted)
 	}
 	if !isLoopback(p.http.Addr()) {
 		p.log.Warn("the HTTP side tells everyone who reaches this address what the fleet looks like",

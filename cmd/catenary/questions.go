@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
 	"github.com/catenary-mesh/catenary/internal/identity"
@@ -55,6 +56,13 @@ func (q questions) answer(p *plane, cfg *xds.Config) {
 		cfg.Questions.Operator = q.operator
 	}
 	cfg.Loads, cfg.LoadReportEvery = loads{p.counts}, q.every
+}
+
+// warn says that the operator's token can be read on its way to an address that is not only this machine's.
+func (q questions) warn(log hclog.Logger, addr string, encrypted bool) {
+	if q.operator != nil && !encrypted {
+		log.Warn("whoever listens on the way can read the operator's token that is sent to this address; --grpc-tls-cert encrypts it", "grpc", addr)
+	}
 }
 
 // loads counts loads as metrics.
