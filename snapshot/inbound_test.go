@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -321,5 +322,39 @@ func TestAccessLogsThatEnvoyWouldRefuseAreNone(t *testing.T) {
 		if key.AccessLogs.Enabled != c.want {
 			t.Errorf("%s: %+v", name, key.AccessLogs)
 		}
+	}
+}
+
+// Of two sidecars of a service, one may run WebAssembly and the other not: they share all but their listeners.
+func TestOnlyWhoRunsWasmGetsTheModule(t *testing.T) {
+	service := sidecar(nil)
+	service.Proxy.DestinationServiceName = "web"
+	with, without := inboundKey(Client{Wasm: true}, &facts.Instance{Service: service}), inboundKey(Client{}, &facts.Instance{Service: service})
+	store := facts.New()
+	store.Commit(func(tx *facts.Tx) {
+		for _, kind := range chain.AllKinds() {
+			tx.Entries(kind, nil, facts.Reading{Confirmed: true})
+		}
+		tx.DefaultIntention(true)
+	})
+	plan := func(k InboundKey) *Part {
+		return k.plan(&planner{cfg: Config{Datacenter: "dc1", TrustDomain: "t.consul"}, r: store.View().Read()})
+	}
+	one, other := plan(with), plan(without)
+	const listener = "public_listener:0.0.0.0:21000"
+	if !made[PublicListenerKey](t, one, listener).Evicts || made[PublicListenerKey](t, other, listener).Evicts {
+		t.Error("the module is not with who runs it")
+	}
+	if names := resourceNames(other); slices.Contains(names, EvictionConfig) || !slices.Contains(resourceNames(one), EvictionConfig) {
+		t.Errorf("without WebAssembly there are %q", names)
+	}
+	for _, layer7 := range []bool{false, true} {
+		name := IntentionsName(layer7)
+		if made[IntentionsKey](t, one, name) != made[IntentionsKey](t, other, name) {
+			t.Errorf("%s is made twice", name)
+		}
+	}
+	if len(one.Notes) != 0 || len(other.Notes) != 1 || !strings.Contains(other.Notes[0], "no WebAssembly") {
+		t.Errorf("notes %q and %q", one.Notes, other.Notes)
 	}
 }
