@@ -92,6 +92,7 @@ func (h *Hello) node(raw []byte) error {
 			return h.version(v.bytes)
 		case fieldExtensions:
 			return h.extension(v.bytes)
+		default:
 		}
 		return nil
 	})

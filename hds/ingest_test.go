@@ -94,8 +94,11 @@ func TestAReportInEitherShapeIsWhatItSays(t *testing.T) {
 		}
 		got, err := r.Receive(now, report(t, spec, flat, func(a Address) *said { return say[a.IP] }))
 		want := []Observation{
-			{duties[0].Key, StatusHealthy, 200}, {duties[1].Key, StatusAnswered, 503}, {duties[2].Key, StatusUnhealthy, 0},
-			{duties[3].Key, StatusTimeout, 0}, {duties[4].Key, StatusOther, 0},
+			{duties[0].Key, StatusHealthy, 200},
+			{duties[1].Key, StatusAnswered, 503},
+			{duties[2].Key, StatusUnhealthy, 0},
+			{duties[3].Key, StatusTimeout, 0},
+			{duties[4].Key, StatusOther, 0},
 		}
 		if err != nil || !reflect.DeepEqual(got, want) || !r.Matched() {
 			t.Errorf("flat %t: %v, error %v, matched %t", flat, got, err, r.Matched())
@@ -245,7 +248,8 @@ func TestAMalformedReportIsAnErrorAndNoMore(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	node := &corev3.Node{Id: "web-1", Cluster: "web", Locality: &corev3.Locality{Region: "r", Zone: "z"},
+	node := &corev3.Node{
+		Id: "web-1", Cluster: "web", Locality: &corev3.Locality{Region: "r", Zone: "z"},
 		Metadata:             &structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewStringValue("b")}},
 		UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{UserAgentBuildVersion: buildVersion(1, 40, 0)},
 	}
@@ -329,8 +333,10 @@ func BenchmarkIngest(b *testing.B) {
 func BenchmarkHello(b *testing.B) {
 	node := &corev3.Node{Id: "web-1"}
 	for i := range 516 {
-		node.Extensions = append(node.Extensions, &corev3.Extension{Category: "envoy.filters.http", Name: fmt.Sprintf("envoy.filters.http.%d", i),
-			TypeUrls: []string{"envoy.extensions.filters.http.something.v3.Something", "envoy.config.filter.http.something.v2.Something"}})
+		node.Extensions = append(node.Extensions, &corev3.Extension{
+			Category: "envoy.filters.http", Name: fmt.Sprintf("envoy.filters.http.%d", i),
+			TypeUrls: []string{"envoy.extensions.filters.http.something.v3.Something", "envoy.config.filter.http.something.v2.Something"},
+		})
 	}
 	raw := marshal(b, &message{RequestType: &healthv3.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{HealthCheckRequest: &healthv3.HealthCheckRequest{Node: node}}})
 	b.SetBytes(int64(len(raw)))

@@ -51,7 +51,9 @@ func startChecker(t *testing.T) *checker {
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		<-done
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 	c.envoy = testenv.StartEnvoy(t, bootstrap(listener.Addr().(*net.TCPAddr).Port))
 	return c
