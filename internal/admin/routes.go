@@ -90,6 +90,13 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request) {
 
 // resources tells what a client was sent, without what is secret in it.
 func (s *Server) resources(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.printing <- struct{}{}:
+		defer func() { <-s.printing }()
+	default:
+		fail(w, http.StatusTooManyRequests, "others are being told what proxies were sent: ask again")
+		return
+	}
 	id := r.PathValue("id")
 	var list []ProxyResources
 	if s.config.Resources != nil {

@@ -83,11 +83,15 @@ type Server struct {
 	handler  http.Handler
 	draining atomic.Bool
 	waiting  chan struct{} // has an item for each query that waits
+	printing chan struct{} // has an item for each client whose resources are printed
 }
+
+// maxPrinting is how many clients have their resources printed at once: that of one can take many megabytes.
+const maxPrinting = 4
 
 // New returns a server. It starts nothing.
 func New(c Config) *Server {
-	s := &Server{config: c, waiting: make(chan struct{}, maxWaiting)}
+	s := &Server{config: c, waiting: make(chan struct{}, maxWaiting), printing: make(chan struct{}, maxPrinting)}
 	s.handler = s.routes()
 	return s
 }
