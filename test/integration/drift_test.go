@@ -207,3 +207,17 @@ func TestAnEnvoyThatIsNotThereOrAnother(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAnEnvoyRefusedIsADifference(t *testing.T) {
+	bothForms(t, func(t *testing.T, sotw bool) {
+		f, up := shopping(t)
+		envoy := testenv.StartEnvoy(t, bootstrapOf(t, f.catenary, sotw, up))
+		envoy.WaitReady()
+		f.write("b.hcl", "Kind = \"service-router\"\nName = \"api\"\nRoutes = [{ Match { HTTP { PathRegex = \"/(\" } } }]\n")
+		proxy(t, f.catenary, "web-1", xds.StateNacked)
+		r := diff(t, f, envoy)
+		if r.Code != 1 || !strings.HasPrefix(r.Stdout, "route api: refused\n    Envoy's reason: ") || strings.Count(r.Stdout, "\n") != 2 {
+			t.Errorf("exit %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+		}
+	})
+}
