@@ -26,7 +26,7 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 export GOWORK := off
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint govulncheck test e2e oracle oracle-xds lint vulncheck fmt proto evict fuzz bench bench-consul clean distclean FORCE
+.PHONY: help run build tools consul envoy envoy-newest envoy-oldest golangci-lint govulncheck test e2e grpc-clients oracle oracle-xds lint vulncheck fmt proto evict fuzz bench bench-consul clean distclean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ test: consul envoy ## unit and integration tests, with the race detector, a real
 	$(if $(RACE),,@echo "without the race detector, which needs a C compiler")
 	go test $(RACE) $(PKG)
 
-e2e: consul envoy ## the heavy rest: the packages that hold tests with the build tag e2e
+e2e: consul envoy grpc-clients ## the heavy rest: the packages that hold tests with the build tag e2e
 	RACE="$(RACE)" tools/e2e
 
 oracle: consul ## hold ORACLE_CHAINS (20000) random chains against a real Consul; ORACLE_SEED repeats a run
@@ -110,6 +110,12 @@ link = @[ "$$(readlink $(TOOLS)/$(1))" = $(2) ] || ln -sfn $(2) $(TOOLS)/$(1)
 
 consul: $(CONSUL)
 	$(call link,consul,$(notdir $(CONSUL)))
+
+grpc-clients: $(TOOLS)/grpc-clients ## get and build the gRPC clients of Node and Java for e2e (needs Node 18 with npm, a JDK 17 and Maven)
+
+$(TOOLS)/grpc-clients: tools/grpcclients $(wildcard test/grpc/node/*) test/grpc/java/pom.xml $(wildcard test/grpc/java/src/main/java/*) | $(TOOLS)
+	@echo "getting the gRPC clients of Node and Java (about 30 MB, once) ..."
+	@tools/grpcclients $(TOOLS)
 
 govulncheck: $(VULN)
 	$(call link,govulncheck,$(notdir $(VULN)))

@@ -52,6 +52,7 @@ func layers() []layer {
 		{"internal/archtest", nil, "rules have no code"},
 		{"internal/scenario", nil, "scenarios are files, and their tests have no code to share"},
 		{"internal/testenv", nil, "the peers at the outer ends are real, so the program is not part of them"},
+		{"test/grpc", nil, "applications of three languages meet the server over its port"},
 		{"test/load/wire", nil, "the load generator reads bytes, so that it is light and measures every server alike"},
 		{"test/load/h2", nil, "one call of the load generator, without I/O"},
 		{"test/load/catalog", []string{"test/load/wire"}, "a load test's catalog knows nothing of who measures what"},
