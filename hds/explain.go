@@ -30,28 +30,28 @@ type CastVote struct {
 }
 
 // Explain says how an endpoint came to its verdict; it is false for one that is not there.
-func (v *Verdicts) Explain(now time.Time, k Key) (Explanation, bool) {
+func (v *Verdicts) Explain(k Key) (Explanation, bool) {
 	r, ok := v.records[k]
 	if !ok {
 		return Explanation{}, false
 	}
-	return v.explain(now, r), true
+	return v.explain(r), true
 }
 
 // ExplainService explains the endpoints of a service, or of all with no name, in order.
-func (v *Verdicts) ExplainService(now time.Time, name string) []Explanation {
+func (v *Verdicts) ExplainService(name string) []Explanation {
 	var all []Explanation
 	for _, r := range slices.SortedFunc(maps.Values(v.records), func(a, b *record) int { return a.duty.compare(b.duty.Key) }) {
 		if name == "" || r.service.name == name {
-			all = append(all, v.explain(now, r))
+			all = append(all, v.explain(r))
 		}
 	}
 	return all
 }
 
-func (v *Verdicts) explain(now time.Time, r *record) Explanation {
+func (v *Verdicts) explain(r *record) Explanation {
 	e := Explanation{Duty: r.duty, Verdict: r.verdict, Since: r.since, Frozen: r.service.freeze != nil}
-	ballots, _ := r.cast(now, v.interval, nil)
+	ballots := r.cast(nil)
 	tally := Count(Place{r.duty.Region, r.duty.Zone}, ballots)
 	e.Split = tally.Split
 	for i := range r.ballots {

@@ -43,8 +43,8 @@ type voter struct {
 	silent  bool
 	reports uint64
 	records []*record
-	// lone are records that wait for this voter to repeat itself.
-	lone []*record
+	// awaited are the records to weigh at its next report, also when that is the same as the last.
+	awaited []*record
 }
 
 // ballot is a voter's last word on a record.
@@ -135,7 +135,7 @@ func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) {
 	}
 	w.checker = c
 	before := w.records
-	w.records, w.lone = nil, nil
+	w.records = nil
 	has := make(map[*record]struct{}, len(told)+len(waiting))
 	for i, d := range slices.Concat(told, waiting) {
 		r, ok := v.records[d.Canonical().Key]
@@ -181,8 +181,9 @@ func (v *Verdicts) Report(now time.Time, checker string, seen []Observation) {
 		w.silent = false
 		v.touch(w.records...)
 	}
-	v.touch(w.lone...)
-	w.lone = w.lone[:0]
+	v.touch(w.awaited...)
+	clear(w.awaited)
+	w.awaited = w.awaited[:0]
 	for _, o := range seen {
 		r, ok := v.records[o.Key]
 		if !ok {

@@ -86,7 +86,7 @@ func (b *bench) want(verdicts string) {
 		got = append(got, b.v.Verdict(d.Key).String())
 	}
 	if s := strings.Join(got, " "); s != verdicts {
-		e, _ := b.v.Explain(b.now, b.duties[0].Key)
+		e, _ := b.v.Explain(b.duties[0].Key)
 		b.t.Fatalf("the verdicts are %s, and should be %s (of the first: %s, %+v; freezes %v)", s, verdicts, e.Why, e.Votes, b.v.Freezes())
 	}
 }
@@ -96,9 +96,13 @@ func TestNoVerdictBeforeTheFirstProbeCanHaveEnded(t *testing.T) {
 	b.pass(500 * time.Millisecond)
 	b.sayAll(StatusUnhealthy, 0)
 	b.want("unknown")
-	b.pass(2 * time.Second)
+	b.pass(900 * time.Millisecond)
 	b.want("unknown")
-	b.pass(2 * time.Second)
+	b.now = b.now.Add(time.Second)
+	b.want("unknown") // whoever has not reported since may know better by now
+	b.say(0, StatusHealthy)
+	b.want("unknown")
+	b.say(1, StatusHealthy)
 	b.want("down")
 }
 

@@ -2,69 +2,69 @@ package hds
 
 import "time"
 
-// vote is what the ballot says now, and when it may say something else without a report: zero for never.
-func (b *ballot) vote(now time.Time, interval time.Duration) (Vote, time.Time) {
+// firstResult is how long after a checker was told its first probe of an endpoint has ended for certain:
+// the slack is for an Envoy that begins thousands at once.
+func (p Probe) firstResult() time.Duration {
+	const slack = 250 * time.Millisecond
+	return p.initialJitter() + p.Timeout + slack
+}
+
+// vote is what the ballot says now, and whether it may say something else once the voter reports again,
+// even the same.
+func (b *ballot) vote() (v Vote, waits bool) {
 	if b.told.IsZero() || b.voter.silent {
-		return NoVote, time.Time{}
+		return NoVote, false
 	}
 	switch b.status {
 	case StatusHealthy:
-		return VoteUp, time.Time{}
+		return VoteUp, false
 	case StatusAnswered:
-		return VoteDown, time.Time{}
+		return VoteDown, false
 	case StatusTimeout:
-		return VoteTimeout, time.Time{}
+		return VoteTimeout, false
 	case StatusUnhealthy:
 		// Envoy says so of an endpoint too whose first probe has not ended.
-		if ripe := b.told.Add(b.probe.ripens(interval)); now.Before(ripe) {
-			return NoVote, ripe
+		if b.voter.heard.Before(b.told.Add(b.probe.firstResult())) {
+			return NoVote, true
 		}
-		return VoteDown, time.Time{}
+		return VoteDown, false
 	default:
-		return NoVote, time.Time{}
+		return NoVote, false
 	}
 }
 
-// ripens is how long after a checker was told the first probe has ended for certain, and been reported.
-func (p Probe) ripens(report time.Duration) time.Duration {
-	return p.initialJitter() + p.Interval + p.Timeout + report
-}
+// repeated reports whether the voter has reported the same again.
+func (b *ballot) repeated() bool { return b.voter.reports > b.report }
 
-// cast returns the record's ballots, and when they may be others without a report.
-func (r *record) cast(now time.Time, interval time.Duration, into []Ballot) ([]Ballot, time.Time) {
-	var due time.Time
+// cast returns the record's ballots.
+func (r *record) cast(into []Ballot) []Ballot {
 	for i := range r.ballots {
 		b := &r.ballots[i]
-		vote, later := b.vote(now, interval)
-		due = earlier(due, later)
 		c := b.voter.checker
-		into = append(into, Ballot{
-			Checker: c.ID, Place: Place{c.Region, c.Zone}, Vote: vote,
-			Repeated: b.voter.reports > b.report,
-		})
+		vote, _ := b.vote()
+		into = append(into, Ballot{Checker: c.ID, Place: Place{c.Region, c.Zone}, Vote: vote, Repeated: b.repeated()})
 	}
-	return into, due
+	return into
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
+// await has the record weighed again at the next report of those whose vote that may change.
+func (r *record) await() {
+	for i := range r.ballots {
+		b := &r.ballots[i]
+		vote, waits := b.vote()
+		if waits || (len(r.ballots) == 1 && vote != NoVote && !b.repeated()) {
+			b.voter.awaited = append(b.voter.awaited, r)
+		}
 	}
-	return a
 }
 
 // weigh counts a record's votes, and returns the verdict to have if that is another one and its time has
 // come. It sets the time at which to look again.
 func (v *Verdicts) weigh(r *record, now time.Time) (Verdict, bool) {
 	var room [maxCheckers]Ballot
-	ballots, due := r.cast(now, v.interval, room[:0])
-	r.tally = Count(Place{r.duty.Region, r.duty.Zone}, ballots)
-	if len(ballots) == 1 && ballots[0].Vote != NoVote && !ballots[0].Repeated {
-		w := r.ballots[0].voter
-		w.lone = append(w.lone, r)
-	}
-	want, later, ok := v.ready(r, now)
-	due = earlier(due, later)
+	r.tally = Count(Place{r.duty.Region, r.duty.Zone}, r.cast(room[:0]))
+	r.await()
+	want, due, ok := v.ready(r, now)
 	if !due.IsZero() && !r.due.Equal(due) {
 		v.timers.add(due, r)
 	}
