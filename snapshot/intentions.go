@@ -3,8 +3,10 @@ package snapshot
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -163,19 +165,41 @@ func unjudged(p *chain.IntentionPermission) string {
 	if p.HTTP == nil {
 		return ""
 	}
-	patterns := []string{p.HTTP.PathRegex}
+	patterns := append([]string{p.HTTP.PathRegex}, p.HTTP.Methods...)
 	for _, h := range p.HTTP.Header {
-		if strings.ContainsAny(h.Name, "\x00\r\n") {
+		if h.Name == "" || strings.ContainsAny(h.Name, "\x00\r\n") {
 			return fmt.Sprintf("names a header %.64q, which cannot be", h.Name)
 		}
 		patterns = append(patterns, h.Regex)
 	}
-	for _, pattern := range append(patterns, p.HTTP.Methods...) {
-		if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
-			return fmt.Sprintf("has a pattern that is no regular expression (%.200s)", err)
+	for _, pattern := range patterns {
+		if err := checkPattern(pattern); err != nil {
+			return fmt.Sprintf("has a pattern that Envoy refuses (%.200s)", err)
 		}
 	}
 	return ""
+}
+
+// escapes are all escapes of a pattern, also that of a backslash.
+var escapes = regexp.MustCompile(`(?s)\\(?:x\{([0-9A-Fa-f]+)\}|([0-7]{3})|.)`)
+
+// checkPattern returns an error for a pattern that Envoy refuses. Its language is that of our own library, but
+// newer Envoys match bytes, and take no escape that is more than one.
+func checkPattern(pattern string) error {
+	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
+		return err
+	}
+	for _, found := range escapes.FindAllStringSubmatch(pattern, -1) {
+		for digits, base := range map[string]int{found[1]: 16, found[2]: 8} {
+			if digits == "" {
+				continue
+			}
+			if _, err := strconv.ParseUint(digits, base, 8); err != nil {
+				return fmt.Errorf("%s is more than a byte: write the character itself", found[0])
+			}
+		}
+	}
+	return nil
 }
 
 // notes say what of the intentions cannot be followed as written.

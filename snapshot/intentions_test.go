@@ -62,6 +62,7 @@ func TestAPermissionThatEnvoyWouldRefuseSilencesItsSourceOnly(t *testing.T) {
 		"a path":   {PathRegex: "("},
 		"a header": {Header: []chain.IntentionHeader{{Name: "x", Regex: "[z-a]"}}},
 		"a method": {Methods: []string{"GET", "*"}},
+		"no name":  {Header: []chain.IntentionHeader{{Present: true}}},
 		"a name":   {Header: []chain.IntentionHeader{{Name: "x\ny", Present: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,5 +89,18 @@ func TestAPermissionThatEnvoyWouldRefuseSilencesItsSourceOnly(t *testing.T) {
 				t.Errorf("notes %q", p.Notes)
 			}
 		})
+	}
+}
+
+func TestPatternsAreThoseThatEnvoyTakes(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		`/v[0-9]+/.*`: true, ``: true, `é|中`: true, `\x{ff}`: true, `\377`: true, `\\x{300}`: true, `\p{Greek}`: true,
+		`(`: false, `[z-a]`: false, `(?=a)`: false, `a{1001}`: false,
+		// Refused by Envoy 1.40, taken by 1.36.
+		`\x{100}`: false, `[\x{4e00}-\x{9fff}]`: false, `\777`: false, `\\\x{000100}`: false,
+	} {
+		if err := checkPattern(pattern); (err == nil) != want {
+			t.Errorf("%s: %v", pattern, err)
+		}
 	}
 }

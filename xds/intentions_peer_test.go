@@ -245,6 +245,31 @@ func TestAnEnvoyWithoutWasmLetsInByTheNewestIntentions(t *testing.T) {
 	m.proxy(sidecarID, xds.StateSynced)
 }
 
+// Consul stores a permission that Envoy refuses, and Envoy refuses all rules with it.
+func TestABrokenPermissionLeavesTheOthersInForce(t *testing.T) {
+	eachEnvoy(t, func(t *testing.T, v testenv.EnvoyVersion) {
+		m := startMesh(t)
+		web := testenv.StartBackend(t, "app")
+		m.sidecar(facts.Proxy{LocalServicePort: web.Port, Config: map[string]any{"protocol": "http"}})
+		m.envoy(v)
+		m.turned("api", false, http.StatusOK)
+		for _, pattern := range []string{"(", `\x{100}`} {
+			broken := &chain.SourceIntention{Name: "broken", Permissions: []*chain.IntentionPermission{
+				{Action: chain.IntentionDeny, HTTP: &chain.IntentionHTTP{PathRegex: pattern}},
+			}}
+			m.intend(broken, denied("api"))
+			m.turned("api", false, http.StatusForbidden)
+			m.turned("broken", false, http.StatusForbidden)
+			m.turned("kept", false, http.StatusOK)
+			if p := m.proxy(sidecarID, xds.StateSynced); !strings.Contains(strings.Join(p.Notes, "\n"), "a pattern that Envoy refuses") {
+				t.Errorf("nothing tells of it: %q", p.Notes)
+			}
+			m.intend()
+			m.turned("broken", false, http.StatusOK)
+		}
+	})
+}
+
 // While a service changes its protocol, rules of the one kind take the place of those of the other.
 func TestAChangeOfProtocolLetsNobodyIn(t *testing.T) {
 	m := startMesh(t)
