@@ -35,6 +35,7 @@ func layers() []layer {
 		{"internal/identity", []string{"internal/facts"}, "what a token may read is a fact; who serves it, and whom it asks, is not its affair"},
 		{"consulwatch", append(slices.Clone(data), "internal/entry", "internal/identity", "internal/proto/subscribe"), "a source writes facts; it meets products only through them"},
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
+		{"destination", append(slices.Clone(products), "internal/proto/destination", "internal/proto/conduit"), "a protocol beside xds over the same products, which knows none of the other's words"},
 		{"hds", data, "health discovery is a source: duties come from facts and verdicts go to them"},
 		{"xds/envoy", append(slices.Clone(products), "xds/session", "internal/evict"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
@@ -75,7 +76,7 @@ func confined() []layer {
 		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
 		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
 		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
-		{"google.golang.org/grpc", []string{"xds", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/proto/destination", "internal/proto/conduit", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
+		{"google.golang.org/grpc", []string{"xds", "destination", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/proto/destination", "internal/proto/conduit", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
 	}
 }
 

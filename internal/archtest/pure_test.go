@@ -18,6 +18,8 @@ func purePackages() []string {
 // pureFiles are the pure part of packages whose other files do I/O.
 func pureFiles() []string {
 	return []string{
+		"destination/names.go", "destination/token.go", "destination/set.go", "destination/http2.go", "destination/encode.go",
+		"destination/get.go", "destination/resolve.go", "destination/profile.go", "destination/routes.go", "destination/shadow.go",
 		"hds/probe.go", "hds/statuses.go", "hds/duty.go", "hds/choose.go", "hds/meta.go", "hds/definition.go",
 		"hds/sanitize.go", "hds/specifier.go", "hds/assign.go", "hds/pick.go", "hds/fleet.go", "hds/canary.go",
 		"hds/wire.go", "hds/hello.go", "hds/ingest.go", "hds/quorum.go", "hds/verdict.go", "hds/weigh.go",

@@ -1,0 +1,131 @@
+package destination
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func names() Names { return Names{Datacenter: "dc1", Suffix: "svc.cluster.local"} }
+
+func TestNamesAreReadInAllTheirForms(t *testing.T) {
+	api := Name{Service: "api", Datacenter: "dc1", Port: 80}
+	with := func(change func(*Name)) Name { n := api; change(&n); return n }
+	v2 := with(func(n *Name) { n.Subset = "v2" })
+	far := with(func(n *Name) { n.Datacenter = "dc2" })
+	for path, want := range map[string]Name{
+		"api.service.consul":                              api,
+		"API.Service.Consul.":                             api,
+		"api.service.consul:8080":                         with(func(n *Name) { n.Port = 8080 }),
+		"api.service.dc2.consul":                          far,
+		"api.service.dc2.dc.consul":                       far,
+		"api.service.default.ns.consul":                   api,
+		"api.service.default.ns.default.ap.dc2.dc.consul": far,
+		"api.default.service.consul":                      api,
+		"v2.api.service.consul":                           v2,
+		"v2.api.default.service.dc1.consul":               v2,
+		"api.virtual.consul":                              api,
+		"api.virtual.default.ns.consul":                   api,
+		"api.virtual.default.consul":                      api,
+		"api.virtual.dc2.consul":                          far,
+		"api.default.svc.cluster.local":                   api,
+		"v2.api.default.svc.cluster.local:443":            with(func(n *Name) { n.Subset, n.Port = "v2", 443 }),
+		"service.service.consul":                          with(func(n *Name) { n.Service = "service" }),
+		"a_b-c.service.consul":                            with(func(n *Name) { n.Service = "a_b-c" }),
+	} {
+		if got, err := names().Parse(path); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v; want %+v", path, got, err, want)
+		}
+		if back, err := names().Parse(want.Authority()); err != nil || back != want {
+			t.Errorf("%s is read as %+v, %v", want.Authority(), back, err)
+		}
+	}
+}
+
+func TestWhatIsNoNameIsRefused(t *testing.T) {
+	for _, path := range []string{
+		"", ".", "api", "api:80", "consul", "service.consul", "api.consul", "api.query.consul", "api.service", "api.service.com",
+		"api.service.consul:", "api.service.consul:0", "api.service.consul:65536", "api.service.consul:http", "api.service.consul:+80",
+		"api.service.consul:80:80", "a.b.c.service.consul", "api.service.a.b.consul", "api.service.other.ns.consul",
+		"..service.consul", "a..service.consul", "a b.service.consul", "ä.service.consul", "a/b.service.consul", "\x00.service.consul",
+		"10.0.0.1", "10.0.0.1:80", "[::1]:80", "::1", "api.shop.svc.cluster.local", "api.svc.cluster.local", "svc.cluster.local",
+		strings.Repeat("a", 129) + ".service.consul", strings.Repeat("a.", 300) + "service.consul",
+	} {
+		if got, err := names().Parse(path); err == nil {
+			t.Errorf("%q is read as %+v", path, got)
+		}
+	}
+	if _, err := (Names{Datacenter: "dc1"}).Parse("api.default.svc.cluster.local"); err == nil {
+		t.Error("a name with a suffix is read where none is configured")
+	}
+}
+
+func TestProfilesAreAskedForByAddressToo(t *testing.T) {
+	for path, want := range map[string]string{
+		"10.0.0.1":               "10.0.0.1:80",
+		"10.0.0.1:8080":          "10.0.0.1:8080",
+		"[2001:db8::1]:443":      "[2001:db8::1]:443",
+		"2001:db8::1":            "[2001:db8::1]:80",
+		"[::ffff:10.0.0.1]:8080": "10.0.0.1:8080",
+		"240.0.0.1:80":           "240.0.0.1:80",
+	} {
+		_, got, err := names().ParseTarget(path)
+		if err != nil || got != netip.MustParseAddrPort(want) {
+			t.Errorf("%s: got %v, %v; want %s", path, got, err, want)
+		}
+	}
+	if name, addr, err := names().ParseTarget("api.service.consul"); err != nil || addr.IsValid() || name.Service != "api" {
+		t.Errorf("got %+v, %v, %v", name, addr, err)
+	}
+	if _, _, err := names().ParseTarget("[fe80::1%eth0]:80"); err == nil {
+		t.Error("an address with a zone is taken")
+	}
+}
+
+func TestContextTokens(t *testing.T) {
+	for token, want := range map[string]Origin{
+		"": {}, "garbage": {}, "{": {}, "[]": {}, `{"ns":1}`: {}, `"x"`: {}, "null": {},
+		"ns:shop": {Namespace: "shop"},
+		`{"ns":"shop","nodeName":"n1","pod":"p"}`: {Namespace: "shop", Node: "n1"},
+		`{"node":"n1"}`:                          {Node: "n1"},
+		`{"zone":"a","region":"r"}`:              {Zone: "a", Region: "r"},
+		`{"locality":{"zone":"a","region":"r"}}`: {Zone: "a", Region: "r"},
+		"ns:" + strings.Repeat("x", 300):         {},
+		strings.Repeat("x", 5000):                {},
+		"ns:\xff":                                {},
+	} {
+		if got := ParseToken(token); got != want {
+			t.Errorf("%.40q: got %+v, want %+v", token, got, want)
+		}
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	for _, s := range []string{"api.service.consul", "v2.api.default.service.dc1.consul:80", "[::1]:80", "a.default.svc.cluster.local", "api.virtual.x.dc.consul"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		name, addr, err := names().ParseTarget(path)
+		if err != nil || addr.IsValid() {
+			return
+		}
+		back, err := names().Parse(name.Authority())
+		if name.expressible() && (err != nil || back != name) {
+			t.Errorf("%q is %+v, and that is read as %+v, %v", path, name, back, err)
+		}
+	})
+}
+
+func FuzzToken(f *testing.F) {
+	for _, s := range []string{"ns:x", `{"nodeName":"n"}`, `{"locality":{"zone":"z"}}`, "{"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		o := ParseToken(token)
+		ep := Endpoint{Addr: netip.MustParseAddrPort("10.0.0.1:80"), Node: "n", Zone: "z"}
+		s := NewSet(Labels{Service: "api"}, []Endpoint{ep})
+		if (Encoder{Origin: o}).For(s).Encode(s, nil).addrs[0] == nil {
+			t.Error("it cannot be encoded")
+		}
+	})
+}
