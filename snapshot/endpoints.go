@@ -50,13 +50,13 @@ func (k EndpointSetKey) endpoints(r *facts.Reader) EndpointSet {
 	if k.Gateways != (facts.Topic{}) {
 		return k.throughGateways(r, instances)
 	}
-	return k.list(instances, func(in *facts.Instance) (Health, uint32) { return Judge(in, k.OnlyPassing) })
+	return k.list(instances, k.judge(r))
 }
 
 // known reports whether the facts suffice.
 func (k EndpointSetKey) known(r *facts.Reader) bool {
 	known := r.Known(k.Topic)
-	return (k.Gateways == (facts.Topic{}) || r.Known(k.Gateways)) && known
+	return (k.Gateways == (facts.Topic{}) || r.Known(k.Gateways)) && known && !awaitsVerdicts(r, k.Topic)
 }
 
 // throughGateways lists the gateways through which instances are reached. As in Consul they count as healthy
@@ -82,7 +82,7 @@ func (k EndpointSetKey) list(instances []*facts.Instance, judge func(*facts.Inst
 	skipped := 0
 	list := make([]Endpoint, 0, len(instances))
 	for _, in := range instances {
-		address, port := dial(in, k.WAN)
+		address, port := Dial(in, k.WAN)
 		if !dialable(address, port) {
 			if skipped++; skipped <= maxSkipped {
 				set.Skipped = append(set.Skipped, fmt.Sprintf(
@@ -123,9 +123,9 @@ func dialable(address string, port int) bool {
 	return err == nil && ip.Zone() == "" && port > 0 && port <= 65535
 }
 
-// dial is the address to reach an instance by: its own, else its node's; from another datacenter the
+// Dial is the address to reach an instance by: its own, else its node's; from another datacenter the
 // one tagged wan where there is one.
-func dial(in *facts.Instance, wan bool) (string, int) {
+func Dial(in *facts.Instance, wan bool) (string, int) {
 	address, port := in.Service.Address, in.Service.Port
 	if wan {
 		if tagged, ok := in.Service.TaggedAddresses["wan"]; ok && tagged.Address != "" {

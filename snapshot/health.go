@@ -41,6 +41,24 @@ func Judge(in *facts.Instance, onlyPassing bool) (Health, uint32) {
 	return health, uint32(min(max(weight, 1), maxWeight))
 }
 
+// JudgeBy is [Judge] with the verdict of health discovery, nil where there is none. Consul's checks and a verdict
+// must both be well, unless the verdict is to count alone: then the checks say only that an instance is in
+// maintenance.
+func JudgeBy(in *facts.Instance, onlyPassing bool, verdict *facts.Verdict) (Health, uint32) {
+	maintenance := false
+	if verdict != nil && verdict.Only {
+		maintenance = InMaintenance(in)
+		unchecked := *in
+		unchecked.Checks = nil
+		in = &unchecked
+	}
+	health, weight := Judge(in, onlyPassing)
+	if maintenance || verdict != nil && !verdict.Up {
+		health = Unhealthy
+	}
+	return health, weight
+}
+
 // WorstStatus is the worst status among an instance's checks: passing when it has none. A status that
 // Consul does not define counts as critical.
 func WorstStatus(in *facts.Instance) facts.CheckStatus {

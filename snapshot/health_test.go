@@ -47,6 +47,42 @@ func TestHealthIsJudgedRowByRow(t *testing.T) {
 	}
 }
 
+func TestVerdictsAreJudgedRowByRow(t *testing.T) {
+	up, down := &facts.Verdict{Up: true}, &facts.Verdict{}
+	onlyUp, onlyDown := &facts.Verdict{Up: true, Only: true}, &facts.Verdict{Only: true}
+	for _, c := range []struct {
+		name        string
+		check       facts.CheckStatus
+		checkID     string
+		weights     facts.Weights
+		onlyPassing bool
+		verdict     *facts.Verdict
+		want        Health
+	}{
+		{"passing, no verdict", facts.StatusPassing, "c", facts.Weights{}, false, nil, Healthy},
+		{"passing, up", facts.StatusPassing, "c", facts.Weights{}, false, up, Healthy},
+		{"passing, down", facts.StatusPassing, "c", facts.Weights{}, false, down, Unhealthy},
+		{"warning, no verdict", facts.StatusWarning, "c", facts.Weights{}, false, nil, Healthy},
+		{"warning, up", facts.StatusWarning, "c", facts.Weights{}, false, up, Healthy},
+		{"warning, up, only passing", facts.StatusWarning, "c", facts.Weights{}, true, up, Unhealthy},
+		{"warning, down", facts.StatusWarning, "c", facts.Weights{}, false, down, Unhealthy},
+		{"critical, up", facts.StatusCritical, "c", facts.Weights{}, false, up, Unhealthy},
+		{"critical, down", facts.StatusCritical, "c", facts.Weights{}, false, down, Unhealthy},
+		{"critical, the verdict alone, up", facts.StatusCritical, "c", facts.Weights{}, false, onlyUp, Healthy},
+		{"warning, the verdict alone, up, only passing", facts.StatusWarning, "c", facts.Weights{}, true, onlyUp, Healthy},
+		{"passing, the verdict alone, down", facts.StatusPassing, "c", facts.Weights{}, false, onlyDown, Unhealthy},
+		{"maintenance, the verdict alone, up", facts.StatusCritical, "_node_maintenance", facts.Weights{}, false, onlyUp, Unhealthy},
+		{"maintenance, up", facts.StatusCritical, "_service_maintenance:c", facts.Weights{}, false, up, Unhealthy},
+		{"weight 0, the verdict alone, up", facts.StatusPassing, "c", facts.Weights{Warning: 1}, false, onlyUp, Unhealthy},
+		{"weight 0, up", facts.StatusPassing, "c", facts.Weights{Warning: 1}, false, up, Unhealthy},
+	} {
+		in := &facts.Instance{Service: facts.Service{Weights: c.weights}, Checks: []facts.Check{{CheckID: c.checkID, Status: c.check}}}
+		if health, _ := JudgeBy(in, c.onlyPassing, c.verdict); health != c.want {
+			t.Errorf("%s: %s, want %s", c.name, health, c.want)
+		}
+	}
+}
+
 func TestMaintenanceIsTold(t *testing.T) {
 	for id, want := range map[string]bool{
 		"_node_maintenance": true, "_service_maintenance:api-1": true, "service:api-1": false, "serfHealth": false,

@@ -63,7 +63,7 @@ func (k EndpointSetKey) Members(v facts.View) (list []Member, outside int) {
 		instances = selected(instances, keep)
 	}
 	outside = total - len(instances)
-	judge := func(in *facts.Instance) (Health, uint32) { return Judge(in, k.OnlyPassing) }
+	judge := k.judge(r)
 	set := k.endpoints(r)
 	if k.Gateways != (facts.Topic{}) {
 		instances, _ = r.Instances(k.Gateways)
@@ -78,7 +78,7 @@ func (k EndpointSetKey) Members(v facts.View) (list []Member, outside int) {
 	}
 	for _, in := range instances {
 		m := Member{Instance: in}
-		address, port := dial(in, k.WAN)
+		address, port := Dial(in, k.WAN)
 		if !dialable(address, port) {
 			m.Endpoint = Endpoint{Address: address, Port: uint32(max(port, 0)), Health: Unhealthy}
 			m.Left = "its address and port are not what Envoy can dial"

@@ -96,6 +96,9 @@ func fileWatches(store *facts.Store) []admin.Watch {
 	_, needs := store.Needs()
 	watches := make([]admin.Watch, 0, len(topics))
 	for _, t := range topics {
+		if t.Topic.Kind == facts.TopicVerdicts {
+			continue // these are found out, and not read
+		}
 		w := admin.Watch{Topic: t.Topic.String(), Mode: "files", AgeSeconds: -1, Needs: needs[t.Topic]}
 		w.Judge(t, "", "")
 		watches = append(watches, w)

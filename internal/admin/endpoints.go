@@ -96,8 +96,9 @@ func Describe(v facts.View, datacenter, service string) Endpoints {
 	if state == facts.Unknown {
 		e.Reason = v.Why(facts.ID{Topic: topic})
 	}
+	verdicts, _ := v.Verdicts(topic)
 	for _, in := range list {
-		health, weight := snapshot.Judge(in, false)
+		health, weight := snapshot.JudgeBy(in, false, snapshot.VerdictOn(verdicts, in))
 		shown := Instance{
 			ID: in.Service.ID, Node: in.Node.Node,
 			Address: cmp.Or(in.Service.Address, in.Node.Address), Port: in.Service.Port,

@@ -32,6 +32,8 @@ const (
 	TopicLeaf TopicKind = "leaf"
 	// TopicGateways is the mesh gateways of a datacenter.
 	TopicGateways TopicKind = "gateways"
+	// TopicVerdicts is what health discovery found out about the endpoints of a service; it alone writes it.
+	TopicVerdicts TopicKind = "verdicts"
 )
 
 // Topic is what a source follows as one: it is read whole, becomes known whole, and is needed or not.
