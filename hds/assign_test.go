@@ -166,7 +166,7 @@ func TestNobodyHasMuchMoreThanTheMean(t *testing.T) {
 				}
 				limit := a.limit()
 				for _, ch := range a.Checkers() {
-					if n := len(a.Duties(ch.ID)); n > limit {
+					if n := int(a.fleet.load[a.checkers[ch.ID]]); n > limit {
 						t.Fatalf("step %d: %s has %d duties, more than %d", step, ch.ID, n, limit)
 					}
 				}

@@ -3,5 +3,5 @@
 // checkers ([Assignment]), go to each as a specifier that cannot harm it ([Compose]), come back as reports
 // ([Reports]), are counted as votes and turn into verdicts ([Verdicts]).
 //
-// These parts are pure: no I/O, clock, log or goroutine; the time is an argument.
+// It is pure: no I/O, clock, log or goroutine; the time is an argument.
 package hds

@@ -17,7 +17,17 @@ type Hello struct {
 	// Metadata is the node's, as bytes of a google.protobuf.Struct.
 	Metadata []byte
 	Can      Capability
+
+	// probesGRPC is false for versions that a grpc probe may end.
+	probesGRPC bool
 }
+
+// grpcMajor and grpcMinor are the first version of which it is known that a grpc probe does not end it, as
+// it does 1.36 (envoy issue 34570): the clusters of health discovery had no HTTP/2.
+const (
+	grpcMajor = 1
+	grpcMinor = 40
+)
 
 // Fields of the first message.
 const (
@@ -62,6 +72,7 @@ func DecodeHello(raw []byte) (h Hello, ok bool, err error) {
 		}
 		return nil
 	})
+	h.Can.GRPC = h.Can.GRPC && h.probesGRPC
 	return h, true, err
 }
 
@@ -157,6 +168,7 @@ func (h *Hello) version(raw []byte) error {
 		})
 	})
 	h.Version = fmt.Sprintf("%d.%d.%d", parts[1], parts[2], parts[3])
+	h.probesGRPC = parts[1] > grpcMajor || (parts[1] == grpcMajor && parts[2] >= grpcMinor)
 	return err
 }
 

@@ -261,13 +261,18 @@ func TestHello(t *testing.T) {
 		Node: node, Capability: &healthv3.Capability{HealthCheckProtocols: []healthv3.Capability_Protocol{healthv3.Capability_HTTP, healthv3.Capability_TCP}},
 	}}})
 	h, ok, err := DecodeHello(raw)
-	want := Hello{NodeID: "web-1", NodeCluster: "web", Region: "r", Zone: "z", Version: "1.40.0", Metadata: h.Metadata, Can: all()}
+	want := Hello{NodeID: "web-1", NodeCluster: "web", Region: "r", Zone: "z", Version: "1.40.0", Metadata: h.Metadata, Can: all(), probesGRPC: true}
 	if err != nil || !ok || !reflect.DeepEqual(h, want) {
 		t.Errorf("%+v, %t, %v", h, ok, err)
 	}
 	s := &structpb.Struct{}
 	if err := proto.Unmarshal(h.Metadata, s); err != nil || s.GetFields()["a"].GetStringValue() != "b" {
 		t.Errorf("the metadata are %v, %v", s, err)
+	}
+	node.UserAgentVersionType = &corev3.Node_UserAgentBuildVersion{UserAgentBuildVersion: buildVersion(1, 39, 9)}
+	raw = marshal(t, &message{RequestType: &healthv3.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{HealthCheckRequest: &healthv3.HealthCheckRequest{Node: node}}})
+	if h, _, err := DecodeHello(raw); err != nil || h.Can.GRPC || !h.Can.Redis {
+		t.Errorf("one that a grpc probe may end can %+v, %v", h.Can, err)
 	}
 	old := marshal(t, &message{RequestType: &healthv3.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{HealthCheckRequest: &healthv3.HealthCheckRequest{
 		Node: &corev3.Node{Id: "old"}, Capability: &healthv3.Capability{HealthCheckProtocols: []healthv3.Capability_Protocol{healthv3.Capability_HTTP, healthv3.Capability_TCP}},

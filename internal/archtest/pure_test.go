@@ -12,7 +12,7 @@ import (
 // purePackages are those whose results depend on their arguments alone, so that a test, a command
 // without a server, and the server itself get the same from the same input.
 func purePackages() []string {
-	return []string{"chain", "chain/explain", "snapshot", "xds/envoy", "xds/session", "internal/entry", "internal/support", "internal/bootstrap", "internal/journey", "internal/drift"}
+	return []string{"chain", "chain/explain", "snapshot", "hds", "xds/envoy", "xds/session", "internal/entry", "internal/support", "internal/bootstrap", "internal/journey", "internal/drift"}
 }
 
 // pureFiles are the pure part of packages whose other files do I/O.
@@ -20,10 +20,6 @@ func pureFiles() []string {
 	return []string{
 		"destination/names.go", "destination/token.go", "destination/set.go", "destination/http2.go", "destination/encode.go",
 		"destination/get.go", "destination/resolve.go", "destination/profile.go", "destination/routes.go", "destination/shadow.go",
-		"hds/probe.go", "hds/statuses.go", "hds/duty.go", "hds/choose.go", "hds/meta.go", "hds/definition.go",
-		"hds/sanitize.go", "hds/specifier.go", "hds/assign.go", "hds/pick.go", "hds/fleet.go", "hds/canary.go",
-		"hds/wire.go", "hds/hello.go", "hds/ingest.go", "hds/quorum.go", "hds/verdict.go", "hds/weigh.go",
-		"hds/timers.go", "hds/brake.go", "hds/explain.go",
 	}
 }
 

@@ -27,16 +27,17 @@ func (rawCodec) Name() string { return "proto" }
 
 // checker is a real Envoy that is told what to probe.
 type checker struct {
-	envoy *testenv.Envoy
+	version testenv.EnvoyVersion
+	envoy   *testenv.Envoy
 	// heard are its messages, to specifiers the bytes to send.
 	heard chan raw
 	to    chan raw
 }
 
 // startChecker starts an Envoy and a server of health discovery for one stream that does what it is told.
-func startChecker(t *testing.T) *checker {
+func startChecker(t *testing.T, version testenv.EnvoyVersion) *checker {
 	t.Helper()
-	c := &checker{heard: make(chan raw, 1), to: make(chan raw)}
+	c := &checker{version: version, heard: make(chan raw, 1), to: make(chan raw)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func startChecker(t *testing.T) *checker {
 			t.Error(err)
 		}
 	})
-	c.envoy = testenv.StartEnvoy(t, bootstrap(listener.Addr().(*net.TCPAddr).Port))
+	c.envoy = testenv.StartEnvoy(t, bootstrap(listener.Addr().(*net.TCPAddr).Port), testenv.WithEnvoyVersion(version))
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/hds"
+	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
 const patience = 20 * time.Second
@@ -18,10 +19,16 @@ const patience = 20 * time.Second
 const interval = 5 * time.Millisecond
 
 func TestNoCatalogEndsAnEnvoyOrIsRefusedByIt(t *testing.T) {
-	c := startChecker(t)
+	for _, version := range []testenv.EnvoyVersion{testenv.NewestEnvoy, testenv.OldestEnvoy} {
+		t.Run(string(version), func(t *testing.T) { offer(t, startChecker(t, version)) })
+	}
+}
+
+func offer(t *testing.T, c *checker) {
+	t.Helper()
 	hello := c.greet(t)
-	if want := (hds.Capability{HTTP: true, TCP: true, GRPC: true, Redis: true, TLS: true}); hello.Can != want {
-		t.Fatalf("of a real Envoy it is known that it can %+v", hello.Can)
+	if want := (hds.Capability{HTTP: true, TCP: true, GRPC: c.version == testenv.NewestEnvoy, Redis: true, TLS: true}); hello.Can != want {
+		t.Fatalf("of Envoy %s it is known that it can %+v", hello.Version, hello.Can)
 	}
 	r := rand.New(rand.NewPCG(1, 9))
 	reports := hds.NewReports(time.Now(), interval)
