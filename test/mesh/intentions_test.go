@@ -65,7 +65,7 @@ func (l *line) echoes() error {
 }
 
 // watch opens a stream that stays open until the server or a proxy ends it.
-func watch(t *testing.T, from, to *member) (ended <-chan error) {
+func watch(t *testing.T, from, to *member) (ended <-chan struct{}) {
 	t.Helper()
 	conn, err := grpc.NewClient(fmt.Sprintf("passthrough:///127.0.0.1:%d", from.ports[to.name]), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -79,10 +79,10 @@ func watch(t *testing.T, from, to *member) (ended <-chan error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() {
-		_, err := stream.Recv()
-		done <- err
+		defer close(done)
+		_, _ = stream.Recv() // it ends with an error
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -137,8 +137,8 @@ func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
 		t.Errorf("a connection of a source that was allowed all the time: %v", err)
 	}
 	select {
-	case err := <-allowedStream:
-		t.Errorf("a stream of a source that was allowed all the time ended: %v", err)
+	case <-allowedStream:
+		t.Error("a stream of a source that was allowed all the time ended")
 	default:
 	}
 	for _, of := range []*member{tcp, rpc} {

@@ -118,6 +118,7 @@ func (g *generator) of(kind chain.Kind, name string) object {
 		doc = g.splitter()
 	case chain.KindServiceResolver:
 		doc = g.resolver()
+	case chain.KindServiceIntentions, chain.KindMesh: // no chain reads them
 	}
 	if odd := g.odd[kind]; len(odd) > 0 && g.odds(g.strange) {
 		for key, value := range pick(g, odd...) {
