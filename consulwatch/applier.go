@@ -36,6 +36,8 @@ type effect struct {
 	key   instanceKey
 	put   *facts.Instance // nil when it was removed
 	index uint64
+	// old means that a reading of the whole has it, unless Consul was restored since, which the next shows.
+	old bool
 }
 
 // reset forgets the view: a snapshot follows. What was committed is none of its concern.
@@ -94,9 +96,8 @@ func (a *applier) update(u *subscribe.ServiceHealthUpdate, index uint64) ([]effe
 		e.put = in
 	}
 	switch {
-	case a.live() && index <= a.floor:
-		return nil, nil
 	case a.live():
+		e.old = index <= a.floor
 		return []effect{e}, nil
 	case e.put != nil:
 		a.gathering[e.key] = e.put
@@ -116,6 +117,5 @@ func (a *applier) settle() []*facts.Instance {
 	return list
 }
 
-// read tells of a reading of the whole that was committed: events up to its index have no effect any
-// more.
+// read tells of a reading of the whole that was committed: events up to its index are old.
 func (a *applier) read(index uint64) { a.floor = max(a.floor, index) }

@@ -140,7 +140,7 @@ func (d *dialing) reason(ctx context.Context) error {
 	case isClosed(d.failed):
 		return fmt.Errorf("%s closes connections with TLS: %s", where, askTLS)
 	case isAlert(d.failed):
-		return fmt.Errorf("%s ends TLS (%v): %s", where, d.failed, askTLS)
+		return fmt.Errorf("%s ends TLS (%w): %s", where, d.failed, askTLS)
 	}
 	return fmt.Errorf("%s: %s", where, rootCause(d.failed))
 }

@@ -11,8 +11,10 @@ import (
 func (m *model) check(step string) {
 	list, _ := m.w.to.store.View().Instances(apiHealth)
 	has := map[string]uint64{}
+	old := map[string]bool{}
 	for _, in := range list {
-		has[in.Service.ID] = in.Service.ModifyIndex
+		id := in.Service.ID
+		has[id], old[id] = in.Service.ModifyIndex, m.before[id] == in
 	}
 	for id, born := range m.held {
 		if row, there := m.truth()[id]; there && row.born == born && has[id] == 0 {
@@ -35,10 +37,13 @@ func (m *model) check(step string) {
 	for id := range has {
 		m.there[id] = true
 	}
-	m.known = m.w.to.known
+	m.known = 0
+	if !m.unread {
+		m.known = m.w.to.known
+	}
 	clear(m.held)
 	for id, row := range m.truth() {
-		if has[id] >= row.born {
+		if has[id] >= row.born && !old[id] {
 			m.held[id] = row.born
 		}
 	}

@@ -19,18 +19,20 @@ type model struct {
 	w       *streamWatch
 	history []catalog // by index
 	events  []*subscribe.Event
-	at      uint64              // how far the server is that the subscriber is on
-	sent    []*subscribe.Event  // on its way to the subscriber
-	had     []*subscribe.Event  // what the subscriber has of this stream
-	wide    bool                // a snapshot has the index of all that is written, not of the service
-	denied  bool                // the subscriber may not see anything
-	reading *reading            // on its way
-	held    map[string]uint64   // what the store has, as it was born
-	there   map[string]bool     // which instances the store has
-	known   uint64              // what the store was known up to
-	asked   uint64              // when the reading that is on its way was made
-	read    uint64              // when the one was made that the store has, if nothing came between
-	deaths  map[string][]uint64 // when each instance went
+	at      uint64                     // how far the server is that the subscriber is on
+	sent    []*subscribe.Event         // on its way to the subscriber
+	had     []*subscribe.Event         // what the subscriber has of this stream
+	wide    bool                       // a snapshot has the index of all that is written, not of the service
+	denied  bool                       // the subscriber may not see anything
+	reading *reading                   // on its way
+	held    map[string]uint64          // what the store has, as it was born
+	before  map[string]*facts.Instance // what the store has from before a restore, which is not what was born since
+	there   map[string]bool            // which instances the store has
+	known   uint64                     // what the store was known up to
+	unread  bool                       // no reading since a restore that the end of the streams did not tell: what was known is of another time
+	asked   uint64                     // when the reading that is on its way was made
+	read    uint64                     // when the one was made that the store has, if nothing came between
+	deaths  map[string][]uint64        // when each instance went
 }
 
 // catalog is the instances there are: the status and the index of each by ID.
@@ -45,7 +47,7 @@ type modelRow struct {
 }
 
 func newModel(t *testing.T) *model {
-	m := &model{T: t, history: make([]catalog, 10), held: map[string]uint64{}, deaths: map[string][]uint64{}, there: map[string]bool{}}
+	m := &model{T: t, history: make([]catalog, 10), held: map[string]uint64{}, deaths: map[string][]uint64{}, there: map[string]bool{}, before: map[string]*facts.Instance{}}
 	m.w = testWatch(facts.New())
 	for i := range m.history {
 		m.history[i] = catalog{}
@@ -141,7 +143,7 @@ func (m *model) subscribe(old uint64) {
 
 // abort ends the stream as Consul does when its state, or what the token may see, is not what it was.
 func (m *model) abort(old uint64) {
-	m.w.to.known, m.w.reset, m.known = 0, true, 0
+	m.w.to.known, m.w.reset, m.known, m.unread = 0, true, 0, false
 	m.subscribe(old)
 }
 
@@ -154,13 +156,18 @@ func (m *model) restore(commits uint64, seen bool) {
 		m.deaths[id] = slices.DeleteFunc(died, func(at uint64) bool { return at > to })
 	}
 	clear(m.held)
+	clear(m.before)
+	list, _ := m.w.to.store.View().Instances(apiHealth)
+	for _, in := range list {
+		m.before[in.Service.ID] = in
+	}
 	m.reading, m.known = nil, 0
 	m.w.doubts.reading = false // it ends with the stream
 	if seen {
 		m.abort(0)
 		return
 	}
-	m.at, m.read = to, 0
+	m.at, m.read, m.unread = to, 0, true
 	m.sent, m.had = []*subscribe.Event{newSnapshot()}, nil
 	m.snapshot(to)
 }
@@ -272,6 +279,7 @@ func (m *model) receive() {
 		m.reading = nil
 		stale := m.w.doubts.stale
 		m.w.answered(r)
+		m.unread = m.unread && stale
 		if r.seen && !stale && m.w.live() {
 			m.read = m.asked
 		}

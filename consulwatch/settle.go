@@ -36,16 +36,24 @@ func (w *streamWatch) event(e *subscribe.Event) error {
 			w.ended = time.Now()
 		}
 		w.settle.Reset(min(settleTime, time.Until(w.ended.Add(settleMost))))
-	case len(effects) > 0:
+	default:
 		w.doubts.later(effects)
-		if w.to.effects(effects, w.view.index) {
-			w.doubts.raise()
-		}
-		for _, e := range effects {
-			w.sweep(e.put)
-		}
+		w.commit(slices.DeleteFunc(effects, func(e effect) bool { return e.old }))
 	}
 	return nil
+}
+
+// commit commits what live events did.
+func (w *streamWatch) commit(effects []effect) {
+	if len(effects) == 0 {
+		return
+	}
+	if w.to.effects(effects, w.view.index) {
+		w.doubts.raise()
+	}
+	for _, e := range effects {
+		w.sweep(e.put)
+	}
 }
 
 // ring has the topic read when an event asks for it.
