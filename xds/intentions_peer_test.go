@@ -24,11 +24,7 @@ import (
 	"github.com/catenary-mesh/catenary/xds"
 )
 
-// allowed and denied are intentions about a source.
-func allowed(name string) *chain.SourceIntention {
-	return &chain.SourceIntention{Name: name, Action: chain.IntentionAllow}
-}
-
+// denied is an intention about a source.
 func denied(name string) *chain.SourceIntention {
 	return &chain.SourceIntention{Name: name, Action: chain.IntentionDeny}
 }

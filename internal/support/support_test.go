@@ -118,7 +118,7 @@ func fill(t *testing.T, v reflect.Value) {
 
 func TestWarningsSayWhere(t *testing.T) {
 	e := &chain.ServiceDefaults{
-		Header: chain.Header{Name: "web", Origin: "web.hcl:3"},
+		Header:           chain.Header{Name: "web", Origin: "web.hcl:3"},
 		TransparentProxy: &chain.TransparentProxy{OutboundListenerPort: 15001}, Mode: "transparent",
 		UpstreamConfig: &chain.UpstreamConfiguration{Overrides: []*chain.UpstreamConfig{
 			nil, {Name: "api", Peer: "p"},
