@@ -82,7 +82,7 @@ func model(k int, d Duty, checkers []Checker) []string {
 }
 
 func TestAssignmentFollowsItsModelWhileNobodyIsFull(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		k := 1 + r.IntN(4)
 		a := NewAssignment(AssignmentConfig{Checkers: k})
@@ -152,7 +152,7 @@ func TestNobodyHasMuchMoreThanTheMean(t *testing.T) {
 		t.Run(fmt.Sprintf("%d-on-%d-in-%d", c.m, c.n, c.zones), func(t *testing.T) {
 			a, duties, checkers := fleetOf(c.m, c.n, c.zones)
 			r := rand.New(rand.NewPCG(1, 2))
-			for step := range 40 {
+			for step := range 25 {
 				if step > 0 {
 					i := r.IntN(c.n)
 					if _, ok := a.checkers[checkers[i].ID]; ok && len(a.checkers) > c.n*3/4 {
@@ -160,7 +160,7 @@ func TestNobodyHasMuchMoreThanTheMean(t *testing.T) {
 					} else {
 						a.Join(checkers[i])
 					}
-					for range 20 {
+					for range 12 {
 						a.Rebalance()
 					}
 				}
