@@ -110,7 +110,8 @@ func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
 		return nil
 	})
 	select {
-	case <-forbiddenStream:
+	case err := <-forbiddenStream:
+		t.Logf("the stream of the forbidden source ended: %v", err)
 	case <-time.After(ending):
 		t.Error("a stream of the forbidden source goes on")
 	}
@@ -128,7 +129,8 @@ func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
 		t.Errorf("a connection that was forbidden a second time goes on: %v", err)
 	}
 	select {
-	case <-againStream:
+	case err := <-againStream:
+		t.Logf("the stream that was forbidden a second time ended: %v", err)
 	case <-time.After(ending):
 		t.Error("a stream that was forbidden a second time goes on")
 	}
