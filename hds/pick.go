@@ -59,19 +59,26 @@ func (c *candidates) pick(k int, into []int32) []int32 {
 	return into
 }
 
-// limit is how many duties a checker may be given: 1.25 times the mean, and no more than one can have.
-func (a *Assignment) limit() int {
+// Bounds of a checker's load, in percent of the mean: up to which it is given duties, and beyond which it
+// loses some. With less than the second it moves less when it goes away.
+const (
+	givenPercent = 110
+	mostPercent  = 125
+)
+
+// limit is so many percent of the mean number of duties, and no more than one can have.
+func (a *Assignment) limit(percent int) int {
 	n := len(a.checkers)
 	if n == 0 || a.unbounded {
 		return a.maxDuties
 	}
-	return min((a.count*min(a.k, n)*5+4*n-1)/(4*n), a.maxDuties)
+	return min((a.count*min(a.k, n)*percent+100*n-1)/(100*n), a.maxDuties)
 }
 
 // fill gives the endpoint the checkers that it lacks.
 func (a *Assignment) fill(at int32) {
 	p := &a.posts[at]
-	for _, limit := range []int{a.limit(), a.maxDuties} {
+	for _, limit := range []int{a.limit(givenPercent), a.maxDuties} {
 		if len(p.holders) >= a.k {
 			return
 		}
@@ -107,7 +114,7 @@ func (r *ranked) follow(others ranked) {
 
 // offer gives a newcomer the duties that it ranks high enough for.
 func (a *Assignment) offer(c int32) {
-	limit := a.limit()
+	limit := a.limit(givenPercent)
 	var picked [maxCheckers]int32
 	for i := range a.posts {
 		p := &a.posts[i]
@@ -137,11 +144,11 @@ func (a *Assignment) Rebalance() {
 	if n == 0 {
 		return
 	}
-	limit := a.limit()
+	limit := a.limit(mostPercent)
 	budget := a.count*min(a.k, n)/n/10 + 1
 	for c := range a.fleet.can {
 		for over := int(a.fleet.load[c]) - limit; over > 0 && budget > 0; over-- {
-			if !a.shed(int32(c), limit) {
+			if !a.shed(int32(c)) {
 				break
 			}
 			budget--
@@ -150,7 +157,8 @@ func (a *Assignment) Rebalance() {
 }
 
 // shed takes from the checker the duty for which it ranks lowest, if there is another for it.
-func (a *Assignment) shed(c int32, limit int) bool {
+func (a *Assignment) shed(c int32) bool {
+	limit := a.limit(givenPercent)
 	duties := slices.SortedFunc(maps.Keys(a.fleet.duties[c]), func(x, y int32) int {
 		if score(a.posts[x].hash, a.fleet.hash[c]) < score(a.posts[y].hash, a.fleet.hash[c]) {
 			return -1
