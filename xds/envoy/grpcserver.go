@@ -94,7 +94,7 @@ func grpcRules(i snapshot.Intentions) *rbacv3.RBAC {
 // hold the first and last alternative only.
 func groupRegexes(m protoreflect.Message) {
 	if regex, ok := m.Interface().(*matcherv3.RegexMatcher); ok {
-		regex.Regex = "(?:" + regex.GetRegex() + ")"
+		regex.Regex = group(regex.GetRegex())
 		return
 	}
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {

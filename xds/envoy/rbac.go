@@ -94,9 +94,9 @@ func permissions(list []*chain.IntentionPermission, action chain.IntentionAction
 		if p.Action != action {
 			continue
 		}
-		all := []*rbacv3.Permission{requests(p.HTTP)}
+		all := []*rbacv3.Permission{requests(p)}
 		for _, before := range slices.Backward(list[:n]) {
-			all = append(all, &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: requests(before.HTTP)}})
+			all = append(all, &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: requests(before)}})
 		}
 		out = append(out, allOf(all))
 	}
@@ -104,7 +104,8 @@ func permissions(list []*chain.IntentionPermission, action chain.IntentionAction
 }
 
 // requests are those that a permission is about.
-func requests(h *chain.IntentionHTTP) *rbacv3.Permission {
+func requests(p *chain.IntentionPermission) *rbacv3.Permission {
+	h := p.HTTP
 	if h == nil {
 		return anything()
 	}
@@ -115,7 +116,11 @@ func requests(h *chain.IntentionHTTP) *rbacv3.Permission {
 		}})
 	}
 	for _, m := range h.Header {
-		all = append(all, headerRule(headerOf(m)))
+		rule := headerRule(headerOf(m))
+		if p.Action == chain.IntentionDeny {
+			rule = anywhere(m, rule)
+		}
+		all = append(all, rule)
 	}
 	if len(h.Methods) > 0 {
 		all = append(all, headerRule(&routev3.HeaderMatcher{
@@ -154,33 +159,6 @@ func pathOf(h *chain.IntentionHTTP) *matcherv3.StringMatcher {
 		return pattern(h.PathRegex)
 	}
 	return nil
-}
-
-// headerOf translates the one matcher of a header.
-func headerOf(h chain.IntentionHeader) *routev3.HeaderMatcher {
-	out := &routev3.HeaderMatcher{Name: h.Name, InvertMatch: h.Invert}
-	m := &matcherv3.StringMatcher{IgnoreCase: h.IgnoreCase}
-	switch {
-	case h.Exact != "":
-		m.MatchPattern = &matcherv3.StringMatcher_Exact{Exact: h.Exact}
-	case h.Regex != "":
-		m = pattern(h.Regex)
-	case h.Prefix != "":
-		m.MatchPattern = &matcherv3.StringMatcher_Prefix{Prefix: h.Prefix}
-	case h.Suffix != "":
-		m.MatchPattern = &matcherv3.StringMatcher_Suffix{Suffix: h.Suffix}
-	case h.Contains != "":
-		m.MatchPattern = &matcherv3.StringMatcher_Contains{Contains: h.Contains}
-	default:
-		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
-		return out
-	}
-	out.HeaderMatchSpecifier = text(m)
-	return out
-}
-
-func text(m *matcherv3.StringMatcher) *routev3.HeaderMatcher_StringMatch {
-	return &routev3.HeaderMatcher_StringMatch{StringMatch: m}
 }
 
 // pattern matches the whole of a text.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,8 @@ func permissionMatches(p *rbacv3.Permission, c call) bool {
 		return headerMatches(rule.Header, c)
 	case *rbacv3.Permission_NotRule:
 		return !permissionMatches(rule.NotRule, c)
+	case *rbacv3.Permission_OrRules:
+		return slices.ContainsFunc(rule.OrRules.GetRules(), func(each *rbacv3.Permission) bool { return permissionMatches(each, c) })
 	case *rbacv3.Permission_AndRules:
 		for _, each := range rule.AndRules.GetRules() {
 			if !permissionMatches(each, c) {
