@@ -95,16 +95,24 @@ func TestEveryChangeIsTold(t *testing.T) {
 			some("add 10.0.0.1:80", poolOf("api", heavy, b)),
 		},
 		"nothing is said of what is not known": {
-			{Unknown, nil, ""}, some("add 10.0.0.1:80", poolOf("api", a)), {Unknown, nil, ""},
+			{Unknown, nil, ""},
+			some("add 10.0.0.1:80", poolOf("api", a)),
+			{Unknown, nil, ""},
 			some("add 10.0.0.2:80", poolOf("api", a, b)),
 		},
 		"a name that does not exist, then does": {
-			{NoService, nil, "none exists=false"}, {NoService, nil, ""}, {NoEndpoints, nil, "none exists=true"}, {NoEndpoints, nil, ""},
+			{NoService, nil, "none exists=false"},
+			{NoService, nil, ""},
+			{NoEndpoints, nil, "none exists=true"},
+			{NoEndpoints, nil, ""},
 			some("add 10.0.0.1:80", poolOf("api", a)),
 		},
 		"the last one goes, then the service": {
-			some("add 10.0.0.1:80", poolOf("api", a)), {NoEndpoints, nil, "none exists=true"}, {NoService, nil, "none exists=false"},
-			some("add 10.0.0.1:80", poolOf("api", a)), {NoService, nil, "none exists=false"},
+			some("add 10.0.0.1:80", poolOf("api", a)),
+			{NoEndpoints, nil, "none exists=true"},
+			{NoService, nil, "none exists=false"},
+			some("add 10.0.0.1:80", poolOf("api", a)),
+			{NoService, nil, "none exists=false"},
 		},
 		"failover adds before it removes": {
 			some("add 10.0.0.1:80", poolOf("api", a)),

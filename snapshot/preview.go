@@ -49,10 +49,17 @@ type Member struct {
 	Left string
 }
 
+// Known reports whether the facts suffice to make the endpoint set.
+func (k EndpointSetKey) Known(r *facts.Reader) bool { return k.known(r) }
+
 // Members returns what an endpoint set is made of, in the order of the facts: what of it is not left out is the
 // set. outside is how many instances of the topic are not in the subset.
 func (k EndpointSetKey) Members(v facts.View) (list []Member, outside int) {
-	r := v.Read()
+	return k.MembersBy(v.Read())
+}
+
+// MembersBy is [EndpointSetKey.Members] for a reader, which remembers what that took.
+func (k EndpointSetKey) MembersBy(r *facts.Reader) (list []Member, outside int) {
 	instances, _ := r.Instances(k.Topic)
 	total := len(instances)
 	if k.Filter != "" {

@@ -19,7 +19,7 @@ func purePackages() []string {
 func pureFiles() []string {
 	return []string{
 		"destination/names.go", "destination/token.go", "destination/set.go", "destination/http2.go", "destination/encode.go",
-		"destination/get.go", "destination/resolve.go", "destination/profile.go", "destination/routes.go", "destination/shadow.go",
+		"destination/get.go", "destination/resolve.go", "destination/target.go", "destination/describe.go", "destination/book.go", "destination/profile.go", "destination/routes.go", "destination/shadow.go",
 	}
 }
 
