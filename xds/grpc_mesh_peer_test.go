@@ -34,11 +34,17 @@ func (m *mesh) meshClient(name string, secure bool) *testenv.GRPCClient {
 	if !secure {
 		return testenv.DialXDS(m.t, m.grpcBootstrap(m.certs()), name)
 	}
+	return testenv.DialXDS(m.t, m.grpcBootstrap(m.certs()), name, fromXDS(m.t))
+}
+
+// fromXDS has a client take its credentials from xDS.
+func fromXDS(t *testing.T) grpc.DialOption {
+	t.Helper()
 	creds, err := credsxds.NewClientCredentials(credsxds.ClientOptions{FallbackCreds: insecure.NewCredentials()})
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return testenv.DialXDS(m.t, m.grpcBootstrap(m.certs()), name, grpc.WithTransportCredentials(creds))
+	return grpc.WithTransportCredentials(creds)
 }
 
 func TestGRPCOfTheMeshDialsOnlyWhoProvesToBeTheService(t *testing.T) {
