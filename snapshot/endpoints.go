@@ -93,7 +93,7 @@ func (k EndpointSetKey) list(instances []*facts.Instance, judge func(*facts.Inst
 		}
 		e := Endpoint{Address: address, Port: uint32(port)}
 		e.Health, e.Weight = judge(in)
-		if l := locality(in); l != nil {
+		if l := LocalityOf(in); l != nil {
 			e.Region, e.Zone = l.Region, l.Zone
 		}
 		list = append(list, e)
@@ -141,7 +141,8 @@ func Dial(in *facts.Instance, wan bool) (string, int) {
 	return in.Node.Address, port
 }
 
-func locality(in *facts.Instance) *facts.Locality {
+// LocalityOf is where an instance runs; nil where that is not known.
+func LocalityOf(in *facts.Instance) *facts.Locality {
 	if in.Service.Locality != nil {
 		return in.Service.Locality
 	}

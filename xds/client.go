@@ -104,3 +104,9 @@ func version(node *corev3.Node) string {
 	}
 	return node.GetUserAgentVersion()
 }
+
+// Identify reads who a client says it is, for services beside these that take a node. The error is a gRPC status.
+func Identify(node *corev3.Node, peer net.Addr) (snapshot.Client, error) {
+	id, err := identify(node, peer)
+	return id.client, err
+}

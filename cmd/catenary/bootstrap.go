@@ -51,6 +51,7 @@ type envoyBootstrap struct {
 	config            bootstrap.EnvoyConfig
 	upstreams         []string
 	tokenFile, caFile string
+	locality          string
 	sidecar           sidecarOf
 	from              sourceFlags
 }
@@ -66,6 +67,8 @@ func (b *envoyBootstrap) register(cmd *cobra.Command) {
 	flags.StringVar(&b.tokenFile, "token-file", "", "the `file` with the token to send")
 	flags.StringVar(&b.caFile, "grpc-ca-file", "", "the `file` with the certificates to verify the control plane by, which become part of the bootstrap; without it the connection is not encrypted")
 	flags.BoolVar(&b.config.LoadReports, "load-reports", false, "report to the control plane what becomes of requests, for its metrics")
+	flags.BoolVar(&b.config.HDS, "hds", false, "probe endpoints for the control plane, as a checker of its health discovery")
+	flags.StringVar(&b.locality, "locality", "", "where the proxy runs, as `REGION/ZONE` (default not said)")
 	flags.BoolVar(&b.config.SotW, "sotw", false, "speak the state of the world variant of the protocol instead of delta")
 	b.sidecar.register(cmd)
 	b.from.register(cmd)
@@ -86,6 +89,7 @@ func (b *envoyBootstrap) print(cmd *cobra.Command) error {
 		}
 		b.config.Upstreams = append(b.config.Upstreams, u)
 	}
+	b.config.Region, b.config.Zone, _ = strings.Cut(b.locality, "/")
 	token, err := readToken(b.tokenFile)
 	if err != nil {
 		return err

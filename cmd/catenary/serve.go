@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	hdsserver "github.com/catenary-mesh/catenary/hds/server"
 	"github.com/catenary-mesh/catenary/internal/admin"
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/grpcserver"
@@ -25,6 +26,7 @@ func newServe() *cobra.Command {
 	var auth authFlags
 	var identity identityFlags
 	var ask questionFlags
+	var discover discoveryFlags
 	var adminAddr, level, format string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -55,6 +57,9 @@ Consul again, and renew those of sidecars.`,
 			if p.questions, err = ask.open(); err != nil {
 				return err
 			}
+			if p.checks, err = discover.open(); err != nil {
+				return err
+			}
 			if p.server, err = port.server(p); err != nil {
 				return err
 			}
@@ -71,6 +76,7 @@ Consul again, and renew those of sidecars.`,
 	auth.register(flags)
 	identity.register(flags)
 	ask.register(flags)
+	discover.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
 	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
 	flags.StringVar(&format, "log-format", "text", "text or json")
@@ -86,11 +92,13 @@ type plane struct {
 	auth         *auth
 	certificates *certificates
 	questions    questions
+	checks       discovery
 	server       *grpcserver.Server
 	grpc, http   net.Listener
 
-	// xds is nil until the source has said where it is.
+	// xds and hds are nil until the source has said where it is.
 	xds atomic.Pointer[placed]
+	hds atomic.Pointer[hdsserver.Server]
 }
 
 // placed is an xDS server, and where it is.
@@ -146,10 +154,14 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 	server := xds.NewServer(cfg)
 	server.Register(p.server)
 	p.xds.Store(&placed{server, place})
+	checks := p.checks.server(p, store, place)
+	checks.Register(p.server)
+	p.hds.Store(checks)
 	p.log.Info("serving", "grpc", p.grpc.Addr().String(), "admin", p.http.Addr().String(),
 		"source", p.source.name, "datacenter", place.datacenter, "trust_domain", place.trustDomain)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
+	group.Go(func() error { return checks.Run(ctx) })
 	group.Go(func() error { return p.server.Run(ctx, p.grpc) })
 	group.Go(func() error { followReady(ctx, store, place.datacenter, p.server); return nil })
 	return group.Wait()

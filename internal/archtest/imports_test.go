@@ -37,6 +37,7 @@ func layers() []layer {
 		{"snapshot", data, "a product is a function of facts, whoever brought them and whoever gets it"},
 		{"destination", append(slices.Clone(products), "internal/proto/destination", "internal/proto/conduit"), "a protocol beside xds over the same products, which knows none of the other's words"},
 		{"hds", data, "health discovery is a source: duties come from facts and verdicts go to them"},
+		{"hds/server", append(slices.Clone(server), "hds", "xds"), "the server joins the pure parts with facts and streams; who is admitted is decided as for xDS"},
 		{"xds/envoy", append(slices.Clone(products), "xds/session", "internal/evict"), "translation takes a product and gives resources as sessions send them; it looks nothing up"},
 		{"xds/session", nil, "a session is protocol alone: names and versions, not what they mean"},
 		{"xds", server, "the server joins products, translation and sessions"},
@@ -72,11 +73,11 @@ const anything = "*"
 func confined() []layer {
 	return []layer{
 		{"github.com/hashicorp/consul/api", []string{"consulwatch", "internal/testenv"}, "Consul's client stays behind narrow interfaces, so that Consul can be replaced in a test and by files"},
-		{"github.com/envoyproxy/go-control-plane", []string{"xds", "xds/envoy", "xds/session", "hds", "internal/testenv"}, "Envoy's words stay in xds and hds, so that products can serve other clients too"},
+		{"github.com/envoyproxy/go-control-plane", []string{"xds", "xds/envoy", "xds/session", "hds", "hds/server", "internal/testenv"}, "Envoy's words stay in xds and hds, so that products can serve other clients too"},
 		{"github.com/prometheus", []string{"internal/metrics"}, "others report through small interfaces"},
 		{"github.com/hashicorp/go-memdb", []string{"internal/facts"}, "how facts are kept is the store's own affair"},
 		{"github.com/spf13/cobra", []string{"cmd/catenary"}, "the command line is the outermost layer"},
-		{"google.golang.org/grpc", []string{"xds", "destination", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/proto/destination", "internal/proto/conduit", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
+		{"google.golang.org/grpc", []string{"xds", "hds/server", "destination", "cmd/catenary", "consulwatch", "internal/proto/subscribe", "internal/proto/destination", "internal/proto/conduit", "internal/grpcserver", "internal/testenv"}, "gRPC is I/O, and belongs to the packages that do I/O"},
 	}
 }
 

@@ -41,6 +41,10 @@ type EnvoyConfig struct {
 	Sidecar *Sidecar
 	// LoadReports has it report what becomes of its requests.
 	LoadReports bool
+	// HDS has it probe endpoints for the control plane.
+	HDS bool
+	// Region and Zone are where it runs; empty where nobody says so.
+	Region, Zone string
 	// SotW asks for the state of the world variant of xDS instead of delta.
 	SotW bool
 }

@@ -32,6 +32,7 @@ func goldenConfigs(t *testing.T) map[string]EnvoyConfig {
 			},
 		},
 		"token-sotw":   {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", SotW: true, AdminBind: "[::1]:0"},
+		"checker":      {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", HDS: true, Region: "eu", Zone: "eu-1"},
 		"load-reports": {Service: "web", Upstreams: []Upstream{api}, Token: "b1gs33cr3t", LoadReports: true},
 		"tls-name":     {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "mesh.example:443", GRPCCA: string(ca)},
 		"tls-ip":       {Service: "web", Upstreams: []Upstream{api}, GRPCAddr: "[0:0:0:0:0:0:0:1]:18000", GRPCCA: string(ca)},

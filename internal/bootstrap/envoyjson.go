@@ -17,6 +17,7 @@ type bootstrapJSON struct {
 	StatsFlush       string        `json:"stats_flush_interval,omitempty"`
 	DynamicResources resourcesJSON `json:"dynamic_resources"`
 	ClusterManager   object        `json:"cluster_manager,omitempty"`
+	HDSConfig        object        `json:"hds_config,omitempty"`
 }
 
 type statsJSON struct {
@@ -41,6 +42,7 @@ type nodeJSON struct {
 	ID       string `json:"id"`
 	Cluster  string `json:"cluster"`
 	Metadata object `json:"metadata"`
+	Locality object `json:"locality,omitempty"`
 }
 
 type staticJSON struct {
@@ -106,6 +108,12 @@ func bootstrapOf(cfg EnvoyConfig, server, admin endpoint) (bootstrapJSON, error)
 		b.ClusterManager = object{"load_stats_config": object{
 			"api_type": "GRPC", "transport_api_version": "V3", "grpc_services": grpcServices(cfg),
 		}}
+	}
+	if cfg.HDS {
+		b.HDSConfig = object{"api_type": "GRPC", "transport_api_version": "V3", "grpc_services": grpcServices(cfg)}
+	}
+	if cfg.Region != "" || cfg.Zone != "" {
+		b.Node.Locality = object{"region": cfg.Region, "zone": cfg.Zone}
 	}
 	if cfg.Sidecar != nil {
 		return b, b.addSidecar(cfg, admin)

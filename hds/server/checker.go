@@ -1,0 +1,292 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	healthv3 "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/catenary-mesh/catenary/hds"
+)
+
+// checker is an identity that probes and has one vote, however many streams it has. Of these one works, and
+// the others stand by with nothing to do.
+type checker struct {
+	id      string
+	streams []*stream // oldest first
+	active  *stream   // nil when none is fit
+}
+
+// stream is a checker's connection, or the lease of one that fetches. All of it but what is above the line
+// is the engine's.
+type stream struct {
+	id      string
+	address string
+	hello   hds.Hello
+	node    string // the name of the node it runs on, where it says so
+	fetches bool
+	v2      bool
+	since   time.Time
+	bell    chan struct{}
+
+	reports *hds.Reports
+	// told are the duties of what was sent last, whose bytes are sent. Offered is what is to be sent, nil for
+	// nothing.
+	told    []hds.Duty
+	sent    []byte
+	offered *offer
+	heard   uint64
+	// broken says why it has no duties; strikes count how often that was so.
+	broken  string
+	mended  time.Time // when a broken one may have duties again
+	strikes int
+	expires time.Time                      // of a lease
+	last    *healthv3.HealthCheckSpecifier // what a lease was given last
+}
+
+// offer is a specifier with what it is made of.
+type offer struct {
+	spec    hds.Specifier
+	message *healthv3.HealthCheckSpecifier
+	bytes   []byte
+	duties  []hds.Duty
+	waiting []hds.Duty
+}
+
+// join takes in a stream.
+func (e *engine) join(now time.Time, s *stream) {
+	s.reports, s.since = hds.NewReports(now, e.cfg.ReportInterval), now
+	c := e.checkers[s.id]
+	if c == nil {
+		c = &checker{id: s.id}
+		e.checkers[s.id] = c
+	}
+	c.streams = append(c.streams, s)
+	e.offer(s, nil, nil)
+	if c.active == nil {
+		e.activate(c, s)
+	}
+	e.log.Info("a checker connected", "checker", s.id, "node", s.hello.NodeID, "address", s.address, "version", s.hello.Version, "standing_by", c.active != s)
+}
+
+// activate gives a checker's duties to one of its streams.
+func (e *engine) activate(c *checker, s *stream) {
+	c.active = s
+	e.assignment.Join(c.describe())
+	e.moved()
+	e.due[c.id] = struct{}{}
+}
+
+func (c *checker) describe() hds.Checker {
+	s := c.active
+	return hds.Checker{ID: c.id, Node: s.node, Region: s.hello.Region, Zone: s.hello.Zone, Can: s.hello.Can}
+}
+
+// retire takes the duties from a checker's working stream, and gives them to another of its streams, or to
+// others.
+func (e *engine) retire(now time.Time, c *checker) {
+	if e.canary.Gone(now, c.id) {
+		e.retry()
+	}
+	e.verdicts.Drop(c.id)
+	c.active = nil
+	for _, s := range c.streams {
+		if s.broken == "" {
+			e.activate(c, s)
+			return
+		}
+	}
+	e.assignment.Leave(c.id)
+	e.moved()
+	delete(e.due, c.id)
+}
+
+// leave takes out a stream.
+func (e *engine) leave(now time.Time, s *stream) {
+	c := e.checkers[s.id]
+	if c == nil {
+		return
+	}
+	c.streams = slices.DeleteFunc(c.streams, func(x *stream) bool { return x == s })
+	if c.active == s {
+		e.retire(now, c)
+	}
+	if len(c.streams) == 0 {
+		delete(e.checkers, s.id)
+	}
+	e.log.Info("a checker disconnected", "checker", s.id, "node", s.hello.NodeID, "address", s.address)
+}
+
+// Bounds of how long a checker that was broken has no duties.
+const (
+	firstPenance = 5 * time.Second
+	mostPenance  = 5 * time.Minute
+)
+
+// judge looks whether a checker's streams are fit for duty.
+func (e *engine) judge(c *checker, now time.Time) {
+	for _, s := range slices.Clone(c.streams) {
+		if s.fetches && now.After(s.expires) {
+			e.leave(now, s)
+			continue
+		}
+		problem := s.reports.Problem(now)
+		switch {
+		case problem != "" && s.broken == "":
+			s.broken = problem
+			s.strikes++
+			s.mended = now.Add(min(firstPenance<<min(s.strikes-1, 10), mostPenance))
+			e.counts.Broken++
+			e.log.Warn("a checker is broken: others get its duties", "checker", s.id, "node", s.hello.NodeID, "reason", problem)
+			e.offer(s, nil, nil)
+			if c.active == s {
+				e.retire(now, c)
+			}
+		case problem == "" && s.broken != "" && now.After(s.mended):
+			s.broken = ""
+			e.log.Info("a checker is fit again", "checker", s.id, "node", s.hello.NodeID)
+			if c.active == nil {
+				e.activate(c, s)
+			}
+		}
+	}
+}
+
+// retry has all checkers asked again which shapes they may have.
+func (e *engine) retry() {
+	for id := range e.checkers {
+		e.due[id] = struct{}{}
+	}
+}
+
+// flush tells checkers what changed for them.
+func (e *engine) flush(now time.Time) {
+	e.flushed = now
+	due := make([]string, 0, len(e.due))
+	for id := range e.due {
+		due = append(due, id)
+	}
+	slices.Sort(due) // the first of equals tries a new shape
+	clear(e.due)
+	for _, id := range due {
+		if c := e.checkers[id]; c != nil && c.active != nil {
+			e.tell(now, c)
+		}
+	}
+}
+
+// tell composes what a checker is to do now.
+func (e *engine) tell(now time.Time, c *checker) {
+	s := c.active
+	var admitted, waiting []hds.Duty
+	for _, d := range e.assignment.Duties(c.id) {
+		if ok, _ := e.canary.Admit(now, hds.ShapeOf(d, s.hello.Version), c.id); ok {
+			admitted = append(admitted, d)
+		} else {
+			waiting = append(waiting, d)
+		}
+	}
+	e.offer(s, admitted, waiting)
+	// What it has not been sent yet says nothing.
+	told := map[hds.Key]hds.Duty{}
+	for _, d := range s.told {
+		told[d.Key] = d
+	}
+	var has []hds.Duty
+	for _, d := range admitted {
+		if told[d.Key].Probe == d.Probe {
+			has = append(has, d)
+		} else {
+			waiting = append(waiting, d)
+		}
+	}
+	e.verdicts.Assign(now, c.describe(), has, waiting)
+	e.settleSoon(now)
+}
+
+// offer puts a specifier where the stream's writer finds it, unless it is what was sent last.
+func (e *engine) offer(s *stream, duties, waiting []hds.Duty) {
+	spec, refused := hds.Compose(s.hello.Can, e.cfg.ReportInterval, duties)
+	e.counts.Refused += uint64(len(refused))
+	message, err := spec.Encode()
+	if err == nil {
+		var raw []byte
+		if raw, err = (proto.MarshalOptions{Deterministic: true}).Marshal(message); err == nil {
+			if s.sent != nil && bytes.Equal(raw, s.sent) {
+				s.offered = nil
+				return
+			}
+			s.offered = &offer{spec: spec, message: message, bytes: raw, duties: without(duties, refused), waiting: waiting}
+			s.ring()
+			return
+		}
+	}
+	e.log.Error("a specifier cannot be encoded; the checker keeps what it has", "checker", s.id, "reason", err)
+}
+
+// without returns the duties that were not refused.
+func without(duties []hds.Duty, refused []hds.Refusal) []hds.Duty {
+	if len(refused) == 0 {
+		return duties
+	}
+	out := map[hds.Key]bool{}
+	for _, r := range refused {
+		out[r.Key] = true
+	}
+	return slices.DeleteFunc(slices.Clone(duties), func(d hds.Duty) bool { return out[d.Key] })
+}
+
+func (s *stream) ring() {
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what is to be sent to a stream now, or nil, and counts it as sent: a report can follow at once.
+func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
+	o := s.offered
+	if o == nil {
+		return nil
+	}
+	s.offered, s.sent, s.told = nil, o.bytes, o.duties
+	s.reports.Told(now, o.spec)
+	e.counts.Specifiers++
+	if c := e.checkers[s.id]; c != nil && c.active == s {
+		e.verdicts.Assign(now, c.describe(), o.duties, o.waiting)
+		e.settleSoon(now)
+	}
+	return o.message
+}
+
+// hear takes in a report.
+func (e *engine) hear(now time.Time, s *stream, raw []byte) error {
+	e.counts.Reports++
+	last := cmp.Or(s.reports.Heard(), s.since)
+	seen, err := s.reports.Receive(now, raw)
+	if err != nil {
+		return err
+	}
+	e.counts.lag(now.Sub(last))
+	s.heard++
+	c := e.checkers[s.id]
+	if c == nil || c.active != s {
+		return nil
+	}
+	e.counts.Observations += uint64(len(seen))
+	e.verdicts.Report(now, s.id, seen)
+	if s.reports.Matched() && e.canary.Trying(s.id) && len(s.told) > 0 && e.canary.Prove(s.id) {
+		e.retry()
+	}
+	e.settleSoon(now)
+	return nil
+}
+
+func (e *engine) settleSoon(now time.Time) {
+	if e.settleAt.IsZero() {
+		e.settleAt = now.Add(settleAfter)
+	}
+}
