@@ -224,3 +224,24 @@ func (n Name) expressible() bool {
 	}
 	return err == nil && back == lower
 }
+
+// CheckSuffix says what is wrong with a suffix for [Names].
+func CheckSuffix(suffix string) error {
+	trimmed := strings.Trim(strings.ToLower(suffix), ".")
+	if trimmed == "" {
+		if suffix != "" {
+			return fmt.Errorf("%q has no name in it: give one such as svc.cluster.local", suffix)
+		}
+		return nil
+	}
+	labels := strings.Split(trimmed, ".")
+	for _, label := range labels {
+		if err := checkLabel(label); err != nil {
+			return fmt.Errorf("%q: %w", suffix, err)
+		}
+	}
+	if labels[len(labels)-1] == "consul" {
+		return fmt.Errorf("%q: names under .consul have a form of their own", suffix)
+	}
+	return nil
+}

@@ -51,7 +51,7 @@ func (s *Server) open(st grpc.ServerStream, c call, q question) (*stream, error)
 	if p, ok := peer.FromContext(st.Context()); ok {
 		out.address = p.Addr.String()
 	}
-	out.id = fmt.Sprintf("%s %s#%d", c.form, c.path, s.lastID.Add(1))
+	out.id = fmt.Sprintf("%s:%s#%d", c.form, c.path, s.lastID.Add(1))
 	grant, err := s.cfg.Guard.Admit(st.Context(), out.id)
 	if err != nil {
 		return nil, err

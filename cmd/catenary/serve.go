@@ -26,6 +26,7 @@ func newServe() *cobra.Command {
 	var auth authFlags
 	var identity identityFlags
 	var ask questionFlags
+	var toLinkerd linkerdFlags
 	var discover discoveryFlags
 	var adminAddr, level, format string
 	cmd := &cobra.Command{
@@ -60,6 +61,9 @@ Consul again, and renew those of sidecars.`,
 			if p.checks, err = discover.open(); err != nil {
 				return err
 			}
+			if p.linkerd, err = toLinkerd.open(); err != nil {
+				return err
+			}
 			if p.server, err = port.server(p); err != nil {
 				return err
 			}
@@ -76,6 +80,7 @@ Consul again, and renew those of sidecars.`,
 	auth.register(flags)
 	identity.register(flags)
 	ask.register(flags)
+	toLinkerd.register(flags)
 	discover.register(flags)
 	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
 	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
@@ -92,6 +97,7 @@ type plane struct {
 	auth         *auth
 	certificates *certificates
 	questions    questions
+	linkerd      *linkerd
 	checks       discovery
 	server       *grpcserver.Server
 	grpc, http   net.Listener
@@ -154,6 +160,7 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 	server := xds.NewServer(cfg)
 	server.Register(p.server)
 	p.xds.Store(&placed{server, place})
+	destinations := p.linkerd.serve(p, store, place)
 	checks := p.checks.server(p, store, place)
 	checks.Register(p.server)
 	p.hds.Store(checks)
@@ -161,6 +168,7 @@ func (p *plane) serveProxies(ctx context.Context, store *facts.Store) error {
 		"source", p.source.name, "datacenter", place.datacenter, "trust_domain", place.trustDomain)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
+	group.Go(func() error { return destinations.Run(ctx) })
 	group.Go(func() error { return checks.Run(ctx) })
 	group.Go(func() error { return p.server.Run(ctx, p.grpc) })
 	group.Go(func() error { followReady(ctx, store, place.datacenter, p.server); return nil })
@@ -193,7 +201,7 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		},
 		Proxies: func() []admin.Proxy {
 			if x := p.xds.Load(); x != nil {
-				return x.Proxies()
+				return append(x.Proxies(), p.linkerd.proxies()...)
 			}
 			return nil
 		},
