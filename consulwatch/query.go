@@ -52,6 +52,7 @@ func queryFor(topic facts.Topic, dc string) query {
 		return query{path: "/v1/catalog/services", dc: dc, filter: onlyGateways}
 	case facts.TopicLeaf: // its certificate is signed, not followed
 	case facts.TopicRights: // asked of the client's token, not followed
+	case facts.TopicVerdicts: // not Consul's
 	}
 	return query{}
 }
