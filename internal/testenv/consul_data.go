@@ -218,7 +218,13 @@ func or(s, otherwise string) string {
 }
 
 // RotateRoot has Consul's certificate authority sign by another root, with a new key, as an operator would.
-func (c *Consul) RotateRoot() {
+func (c *Consul) RotateRoot() { c.rotateRoot() }
+
+// RotateRootUnsigned is RotateRoot without the signature of the root before, so that who trusts only that does
+// not believe what the other signs.
+func (c *Consul) RotateRootUnsigned() { c.rotateRoot("-force-without-cross-signing") }
+
+func (c *Consul) rotateRoot(args ...string) {
 	c.t.Helper()
 	der, err := x509.MarshalECPrivateKey(newKey(c.t))
 	if err != nil {
@@ -234,5 +240,5 @@ func (c *Consul) RotateRoot() {
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	c.CLI("", "connect", "ca", "set-config", "-config-file", file)
+	c.CLI("", append([]string{"connect", "ca", "set-config", "-config-file", file}, args...)...)
 }
