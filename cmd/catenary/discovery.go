@@ -8,7 +8,9 @@ import (
 
 	"github.com/catenary-mesh/catenary/hds"
 	hdsserver "github.com/catenary-mesh/catenary/hds/server"
+	"github.com/catenary-mesh/catenary/internal/admin"
 	"github.com/catenary-mesh/catenary/internal/facts"
+	"github.com/catenary-mesh/catenary/internal/metrics"
 )
 
 // discoveryFlags say what the Envoys of the fleet probe, and how often they report.
@@ -46,5 +48,76 @@ func (d discovery) server(p *plane, store *facts.Store, place place) *hdsserver.
 		DefaultTCP: d.tcp, ReportInterval: d.every,
 	})
 	s.Hold()
+	p.counts.Figures(func() []metrics.Figure { return figures(s.Figures()) })
+	if len(p.auth.ways) == 0 {
+		p.log.Info("checkers are believed to be who they say they are, and each has a vote: --grpc-auth asks for proof")
+	}
 	return s
+}
+
+// health is what the HTTP side tells of health discovery.
+func (p *plane) health() *admin.Health {
+	h := &admin.Health{
+		Services: func(name string) []admin.ServiceHealth {
+			if s := p.hds.Load(); s != nil {
+				return s.Health(name)
+			}
+			return nil
+		},
+		Checkers: func() []admin.Checker {
+			if s := p.hds.Load(); s != nil {
+				return s.Checkers()
+			}
+			return nil
+		},
+		Release: func(name, who string) bool {
+			s := p.hds.Load()
+			return s != nil && s.Release(name, who)
+		},
+	}
+	if p.questions.operator != nil {
+		h.Operator = p.questions.operator.Is
+	}
+	return h
+}
+
+// figures are those of health discovery for the page of metrics.
+func figures(f hdsserver.Figures) []metrics.Figure {
+	gauge := func(name, help string, value int) metrics.Figure {
+		return metrics.Figure{Name: name, Help: help, Value: float64(value)}
+	}
+	count := func(name, help string, value uint64) metrics.Figure {
+		return metrics.Figure{Name: name, Help: help, Counter: true, Value: float64(value)}
+	}
+	labelled := func(f metrics.Figure, label, of string) metrics.Figure {
+		f.Label, f.Of = label, of
+		return f
+	}
+	const checkers = "Connections of checkers, by whether they work, stand by for another of the same identity, or are broken."
+	const endpoints = "Endpoints that are probed, by the verdict on them."
+	const votes = "Votes that checkers could cast, by whether they do."
+	return []metrics.Figure{
+		labelled(gauge("checkers", checkers, f.Checkers), "state", "working"),
+		labelled(gauge("checkers", checkers, f.StandingBy), "state", "standing-by"),
+		labelled(gauge("checkers", checkers, f.Broken), "state", "broken"),
+		labelled(gauge("endpoints", endpoints, f.Up), "verdict", "up"),
+		labelled(gauge("endpoints", endpoints, f.Down), "verdict", "down"),
+		labelled(gauge("endpoints", endpoints, f.Unknown), "verdict", "unknown"),
+		labelled(gauge("votes", votes, f.Votes), "state", "fresh"),
+		labelled(gauge("votes", votes, f.Silent), "state", "silent"),
+		gauge("duties", "Endpoints that checkers were told to probe, each as often as it has checkers.", f.Duties),
+		gauge("endpoints_short", "Endpoints that have fewer checkers than there could be.", f.Short),
+		gauge("endpoints_refused", "Endpoints that ask for a probe which no checker is given: catenary health says why.", f.Unprobed),
+		gauge("endpoints_split", "Endpoints about which zones disagree.", f.Split),
+		gauge("frozen_services", "Services whose verdicts are kept because too many went down at once.", f.FrozenServices),
+		count("freezes_total", "Freezes of services.", f.Freezes),
+		count("reports_total", "Reports of checkers.", f.Reports),
+		count("observations_total", "States of endpoints in reports that were not in the report before.", f.Observations),
+		count("specifiers_total", "Specifiers sent to checkers.", f.Specifiers),
+		count("verdict_changes_total", "Verdicts that changed.", f.Changes),
+		count("sanitizer_refusals_total", "Duties that were left out of a specifier because no checker, or not this one, is given them.", f.Refused),
+		count("checkers_broken_total", "How often a checker was found to be broken.", f.BrokenTotal),
+		{Name: "report_lag_seconds_sum", Help: "The times between the reports of checkers, together.", Counter: true, Value: f.ReportLag.Seconds()},
+		count("report_lag_seconds_count", "The times between reports that are in the sum.", f.ReportLags),
+	}
 }

@@ -229,6 +229,7 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		},
 		Journey:  p.journey(asker),
 		Problems: p.problems,
+		Health:   p.health(),
 		Watches:  func() []admin.Watch { return p.source.watching(store) },
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/catenary-mesh/catenary/chain"
 )
 
-// routes is every path that is served. All are read with GET, but for those that take overrides.
+// routes is every path that is served. All are read with GET, but for those that take overrides and the one that
+// ends a freeze.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", s.healthz)
@@ -24,6 +25,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/api/v1/explain/{service}", s.journey)
 	mux.HandleFunc("/api/v1/problems", s.problems)
 	mux.HandleFunc("/api/v1/watches", s.watches)
+	mux.HandleFunc("/api/v1/health", s.health)
+	mux.HandleFunc("/api/v1/health/{service}", s.health)
+	mux.HandleFunc("/api/v1/checkers", s.checkers)
 	if s.config.Debug {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -37,6 +41,7 @@ func (s *Server) routes() http.Handler {
 	all := http.NewServeMux()
 	all.HandleFunc("/v1/discovery-chain/{service...}", s.discoveryChain)
 	all.HandleFunc("/api/v1/explanations/{service...}", s.explain)
+	all.HandleFunc("/api/v1/health/{service}/release", s.release)
 	all.Handle("/", onlyGet(mux))
 	return all
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Journey func(context.Context, journey.Question) (journey.Journey, error)
 	// Problems lists everything that is wrong with the user's configuration.
 	Problems func() []Problem
+	// Health answers about health discovery; it may be nil.
+	Health *Health
 	// Watches lists what the source follows; it may be nil.
 	Watches func() []Watch
 	// Metrics is the page that Prometheus reads.
