@@ -28,7 +28,7 @@ import java.util.concurrent.TimeUnit;
  * k=v, with tabs between; to each it answers with one line, who answered how often: "v1=90 v2=10 UNAVAILABLE=1".
  */
 public final class Client {
-  private static final MethodDescriptor.Marshaller<byte[]> SAME = new MethodDescriptor.Marshaller<>() {
+  static final MethodDescriptor.Marshaller<byte[]> SAME = new MethodDescriptor.Marshaller<>() {
     @Override
     public InputStream stream(byte[] value) {
       return new ByteArrayInputStream(value);
