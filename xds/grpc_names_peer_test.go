@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/testenv"
@@ -83,6 +85,47 @@ func TestNamesOfOneStreamDoNotWaitForEachOther(t *testing.T) {
 	a.ask(session.RouteURL, "late")
 	a.hear(session.RouteURL, "late")
 	c.proxy("asker", xds.StateSynced)
+}
+
+// A replica that has just started knows some of what a client comes back for, and not which of it the client has.
+func TestNamesOfWhoComesBackDoNotWaitForEachOther(t *testing.T) {
+	c := startControl(t, nil)
+	c.load("api", "late")
+	c.instances("api")
+	first := c.asker("gRPC Node Pure JS")
+	first.ask(session.ListenerURL, "api", "late")
+	first.hear(session.ListenerURL, "api")
+	first.ask(session.ListenerURL, "api", "late")
+	clusters := first.clusters("api")
+
+	again := c.asker("gRPC Node Pure JS")
+	again.info = map[string]string{session.ListenerURL: first.info[session.ListenerURL], session.ClusterURL: "of another replica"}
+	again.ask(session.ListenerURL, "api", "late") // it has what it had, and late was not among it
+	again.hear(session.ListenerURL, "api")
+	again.ask(session.ListenerURL, "api", "late")
+	again.ask(session.ClusterURL, clusters...) // all that it may have is known
+	again.hear(session.ClusterURL, clusters...)
+
+	third := c.asker("gRPC Node Pure JS")
+	third.info = map[string]string{session.ListenerURL: "of another replica"}
+	third.ask(session.ListenerURL, "api", "late") // it may have late
+	c.instances("late")
+	third.hear(session.ListenerURL, "api", "late")
+}
+
+// clusters asks for the cluster of a service, as its routes name it.
+func (a *asker) clusters(service string) []string {
+	a.t.Helper()
+	a.ask(session.RouteURL, service)
+	var routes routev3.RouteConfiguration
+	if err := proto.Unmarshal(a.hear(session.RouteURL, service).bodies[service], &routes); err != nil {
+		a.t.Fatal(err)
+	}
+	names := []string{routes.GetVirtualHosts()[0].GetRoutes()[0].GetRoute().GetCluster()}
+	a.ask(session.RouteURL, service)
+	a.ask(session.ClusterURL, names...)
+	a.hear(session.ClusterURL, names...)
+	return names
 }
 
 func TestNamesOfOneStreamAreBounded(t *testing.T) {

@@ -225,6 +225,71 @@ func TestSotWAbsence(t *testing.T) {
 	})
 }
 
+// TestSotWReconnectWithNames: a client that comes back holds at most what it names, and all that its version stands
+// for. What is not known yet holds others up only where it could be taken away.
+func TestSotWReconnectWithNames(t *testing.T) {
+	before := newScript(t, session.SotW)
+	before.run(`
+		offer listener/a=1 listener/b=1
+		ask listener a b
+		> listener a=1 b=1
+		ack listener`)
+	run(t, session.SotW, map[string]string{
+		"what is not known may be held": `
+			incomplete
+			offer listener/a=1
+			unknown listener/b
+			ask listener a b =older
+			offer listener/a=2
+			status listener NOT_SENT
+			offer listener/b=1
+			> listener a=2 b=1`,
+		"what is not known and is new is not held": `
+			incomplete
+			offer listener/a=1
+			unknown listener/c
+			ask listener a =older
+			> listener a=1
+			ack listener
+			ask listener a c
+			offer listener/a=2
+			> listener a=2
+			ack listener
+			offer listener/c=1
+			> listener a=2 c=1`,
+		"a new name does not wait for what may be held": `
+			incomplete
+			unknown listener/a listener/c
+			ask listener a =older
+			ask listener a c
+			offer listener/c=1
+			status listener NOT_SENT
+			offer listener/a=1
+			> listener a=1 c=1`,
+		"what was given up is not held": `
+			incomplete
+			offer listener/a=1
+			unknown listener/b
+			ask listener a b =older
+			status listener NOT_SENT
+			ask listener a
+			> listener a=1`,
+		"what is not known is not held by the version": `
+			incomplete
+			offer listener/a=1 listener/b=1
+			unknown listener/c
+			ask listener a b c =` + before.info["listener"] + `
+			> listener a=1 b=1
+			ack listener
+			offer listener/c=1
+			> listener a=1 b=1 c=1`,
+		"what is known not to be there holds nothing up": `
+			offer listener/a=1
+			ask listener a b =older
+			> listener a=1`,
+	})
+}
+
 // TestSotWReconnectUnchanged: only a wildcard of a full-state type can be trusted by its version.
 func TestSotWReconnectUnchanged(t *testing.T) {
 	before := newScript(t, session.SotW)

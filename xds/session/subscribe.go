@@ -15,7 +15,9 @@ func (sub *subscription) subscribeSotW(req *Request, listed uint64, first bool) 
 		// The client holds something of an earlier stream and does not say what: names it lists may
 		// be among it, and of a full-state type anything that the first full set does not have
 		// will be removed.
-		sub.hold = sub.t.full
+		if sub.t.full {
+			sub.luggage = &luggage{req.Version, slices.Clone(req.Names)}
+		}
 		for _, name := range req.Names {
 			if !sub.t.full && name != wildcardName {
 				sub.held.set(name, unsure)

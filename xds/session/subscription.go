@@ -31,7 +31,7 @@ type subscription struct {
 	leaving map[string]time.Time // to be removed, at the latest at that time
 	retries []string             // rejected names to be sent once more, alone
 	answer  bool                 // a wildcard is to be answered even by an empty response
-	hold    bool                 // a full set goes only when nothing is missing from it (SotW)
+	luggage *luggage             // a full set goes only when none of it is missing there (SotW)
 	claim   string               // the version of what the client brought along (SotW)
 
 	// What is on the wire: at most one response. The nonce stays after it was answered.
@@ -39,6 +39,13 @@ type subscription struct {
 	nonce  string
 
 	record record
+}
+
+// luggage is what a client may hold of an earlier stream, which says only that it holds something: at most what
+// it names, and exactly what the version stands for.
+type luggage struct {
+	version string
+	names   []string
 }
 
 // batch is what one response changes for the client, each sorted by name.

@@ -50,7 +50,7 @@ func (t *turn) wakeAt(at time.Time) {
 
 // update sends what is new or changed of a type, and what can be said to be absent.
 func (t *turn) update(sub *subscription) {
-	if sub.flight != nil || (sub.hold && !t.complete) {
+	if sub.flight != nil || (sub.luggage != nil && sub.wildcard && !t.complete) {
 		return
 	}
 	var names []string
@@ -87,7 +87,7 @@ func (t *turn) update(sub *subscription) {
 	}
 	sub.tidy(len(todo))
 	t.renew(sub, &b)
-	if sub.hold && waiting {
+	if sub.luggage != nil && (waiting || t.loses(sub, &b)) {
 		b.markAll(sub)
 		return
 	}
@@ -95,6 +95,17 @@ func (t *turn) update(sub *subscription) {
 		t.send(sub, &b)
 	}
 	t.tryAlone(sub)
+}
+
+// loses reports whether a full set could take away what the client holds of an earlier stream, and what may exist.
+func (t *turn) loses(sub *subscription, b *batch) bool {
+	if t.complete || sub.held.after(b).String() == sub.luggage.version {
+		return false
+	}
+	return slices.ContainsFunc(sub.luggage.names, func(name string) bool {
+		_, state := t.offer.Lookup(sub.t, name)
+		return state == Unknown && sub.subscribed(name)
+	})
 }
 
 // tryAlone sends a resource that was refused together with others, where nothing else was to be said.
@@ -202,7 +213,7 @@ func (t *turn) send(sub *subscription, b *batch) {
 	}
 	f := &flight{batch: *b, version: sub.held.after(b).String(), at: t.now}
 	claim := sub.claim
-	sub.claim, sub.answer, sub.hold = "", false, false
+	sub.claim, sub.answer, sub.luggage = "", false, nil
 	if claim == f.version {
 		sub.accept(b)
 		for _, r := range b.puts {
