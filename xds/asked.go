@@ -42,6 +42,7 @@ func (st *stream) ask() error {
 		return &session.LimitError{Names: len(names), Max: maxAsked}
 	}
 	st.ahead = !slices.Equal(names, st.names)
+	st.named = st.named || len(names) > 0
 	return nil
 }
 

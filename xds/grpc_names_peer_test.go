@@ -189,3 +189,22 @@ func TestAServiceThatIsBornIsHeardOf(t *testing.T) {
 	c.instances("unborn", grpcAt("unborn", testenv.StartGRPCBackend(t, "v1", nil), facts.StatusPassing))
 	answered(t, client, "v1")
 }
+
+// A client that comes back asks for all it has in any order: what it asks for before it has named a listener is
+// not absent.
+func TestAClientThatComesBackMayAskForItsClustersFirst(t *testing.T) {
+	c := startControl(t, nil)
+	c.load("api")
+	c.instances("api")
+	first := c.asker("gRPC Go")
+	first.ask(session.ListenerURL, "api")
+	first.hear(session.ListenerURL, "api")
+	clusters := first.clusters("api")
+
+	again := c.asker("gRPC Go")
+	again.node.Id = "again"
+	again.ask(session.ClusterURL, clusters...)
+	c.proxy("again", xds.StateNotSent)
+	again.ask(session.ListenerURL, "api")
+	again.hear(session.ClusterURL, clusters...)
+}

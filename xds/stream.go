@@ -46,6 +46,7 @@ type stream struct {
 	session *session.Session
 	seen    *snapshot.Plan // by the session
 	ahead   bool           // the session is of the plan: a gRPC client asks for other names
+	named   bool           // a gRPC client has asked for one
 }
 
 // dirt is a resource that may have changed.
@@ -255,6 +256,10 @@ func (st *stream) unresponsive() error {
 		"proxy %q has not answered what it was sent for too long; connect again", st.client.ID)
 }
 
+// unnamed reports whether it is not known yet what a gRPC client has: one that comes back may ask for its clusters
+// before it asks for the listeners that lead to them. The caller holds the lock.
+func (st *stream) unnamed() bool { return st.client.Dialect.GRPC() && !st.named }
+
 // take moves the session on. The dirt is taken before the root is read: whatever is published after
 // that marks the stream again. That the plan is another one is seen by the root itself and not by a
 // mark: a turn that saw the new routes without the new clusters would break before it makes.
@@ -268,7 +273,7 @@ func (st *stream) take(now time.Time, load func() *root) (out []session.Response
 	}
 	r := load()
 	at, ok := r.seats.Get([]byte(st.id))
-	if !ok || at.plan.Hold != "" || st.ahead {
+	if !ok || at.plan.Hold != "" || st.ahead || st.unnamed() {
 		return nil, deadline, false
 	}
 	if at.plan != st.seen {
