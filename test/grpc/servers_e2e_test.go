@@ -78,7 +78,7 @@ Name = "api"
 Sources {
   Name = "web"
   Permissions = [
-    { Action = "deny" HTTP { Header = [{ Name = "x-role", Exact = "guest" }] } },
+    { Action = "deny" HTTP { Header = [{ Name = "X-Role", Exact = "guest" }] } },
     { Action = "allow" HTTP { PathRegex = "/shop\\.Shop/(Put|Drop)|/never", Methods = ["POST"] } },
     { Action = "deny" HTTP { PathPrefix = "/" } },
   ]
