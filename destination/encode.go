@@ -17,8 +17,7 @@ const (
 	updateRemove      protowire.Number = 2
 	updateNoEndpoints protowire.Number = 3
 
-	setAddrs  protowire.Number = 1
-	setLabels protowire.Number = 2
+	setAddrs protowire.Number = 1
 
 	noEndpointsExists protowire.Number = 1
 )
@@ -108,6 +107,16 @@ func (e Encoder) Weighted(ep *Endpoint) *pb.WeightedAddr {
 	return w
 }
 
+// Whole returns a set as Linkerd has it.
+func (e Encoder) Whole(s *Set) *pb.WeightedAddrSet {
+	e = e.For(s)
+	out := &pb.WeightedAddrSet{MetricLabels: s.Labels.words()}
+	for i := range s.Endpoints {
+		out.Addrs = append(out.Addrs, e.Weighted(&s.Endpoints[i]))
+	}
+	return out
+}
+
 func resource(kind, name string, port uint32) *pb.Metadata {
 	return &pb.Metadata{Kind: &pb.Metadata_Resource{Resource: &pb.Resource{
 		Group: Group, Kind: kind, Name: name, Namespace: namespace, Port: port,
@@ -158,19 +167,16 @@ func (e Encoder) Encode(s *Set, before *Pool) *Pool {
 	return p
 }
 
-func encodeLabels(l Labels) []byte {
-	words := [][2]string{{"datacenter", l.Datacenter}, {"namespace", namespace}, {"service", l.Service}}
+// words are the labels as metrics have them.
+func (l Labels) words() map[string]string {
+	words := map[string]string{"datacenter": clean(l.Datacenter), "namespace": namespace, "service": clean(l.Service)}
 	if l.Subset != "" {
-		words = append(words, [2]string{"subset", l.Subset})
+		words["subset"] = clean(l.Subset)
 	}
-	var b []byte
-	for _, w := range words {
-		entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), w[0])
-		entry = protowire.AppendString(protowire.AppendTag(entry, 2, protowire.BytesType), w[1])
-		b = append(b, field(setLabels, entry)...)
-	}
-	return b
+	return words
 }
+
+func encodeLabels(l Labels) []byte { return marshal(&pb.WeightedAddrSet{MetricLabels: l.words()}) }
 
 // marshal encodes a message, always to the same bytes.
 func marshal(m proto.Message) []byte {

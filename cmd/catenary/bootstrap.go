@@ -20,10 +20,10 @@ func newBootstrap() *cobra.Command {
 		SuggestionsMinimumDistance: typos,
 
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fmt.Errorf("name the client: %s envoy or grpc; see %[1]s --help", cmd.CommandPath())
+			return fmt.Errorf("name the client: %s envoy, grpc or linkerd; see %[1]s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(newBootstrapEnvoy(), newBootstrapGRPC())
+	cmd.AddCommand(newBootstrapEnvoy(), newBootstrapGRPC(), newBootstrapLinkerd())
 	return cmd
 }
 

@@ -18,7 +18,7 @@ import (
 
 func newDump() *cobra.Command {
 	d := &dumping{format: render.NewFormat(render.FormatJSON, render.FormatYAML, render.FormatTable,
-		render.FormatTree, render.FormatDot, render.FormatMermaid)}
+		render.FormatTree, render.FormatDot, render.FormatMermaid, formatLinkerd)}
 	cmd := &cobra.Command{
 		Use:   "dump SERVICE",
 		Short: "Print the compiled chain of a service",
@@ -27,11 +27,17 @@ Consul's /v1/discovery-chain. When the entries do not compile the reason goes to
 stdout, and the exit code is 1.
 
 The forms tree, dot and mermaid are for people: they keep the redirects, which the compiled chain no
-longer shows, and say which entry made each part. The tree says too which defaults applied.`,
+longer shows, and say which entry made each part. The tree says too which defaults applied. The form
+linkerd is what Linkerd's proxies are told, and what of the chain cannot be told to them.`,
 		Example: `  catenary dump api --from examples/shop -o tree
   catenary dump api --admin-addr 127.0.0.1:18001 --override-protocol tcp`,
 		Args: exactly("SERVICE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.format.String() == formatLinkerd {
+				return d.linkerd(cmd, args[0])
+			}
+			return d.run(cmd, args[0])
+		},
 	}
 	d.from.register(cmd)
 	formatFlag(cmd, d.format)
