@@ -61,7 +61,7 @@ func endWithTerminal(ctx context.Context) (context.Context, context.CancelFunc) 
 
 // serveSite runs the control plane of a demo. What it would log the demo shows.
 func serveSite(ctx context.Context, site demo.Site) error {
-	p := &plane{log: hclog.NewNullLogger(), counts: metrics.New(version), grpc: site.GRPC, http: site.Admin}
+	p := &plane{log: hclog.NewNullLogger(), counts: metrics.New(version), linkerd: &linkerd{}, grpc: site.GRPC, http: site.Admin}
 	var err error
 	if p.source, err = (&sourceFlags{from: site.Dir}).open(p.log, p.counts); err != nil {
 		return err

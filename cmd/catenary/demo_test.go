@@ -19,8 +19,8 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
-// demoTimeout bounds what a demo may take for anything.
-const demoTimeout = time.Minute
+// demoTimeout bounds what a demo may take for anything, on a machine that has much else to do.
+const demoTimeout = 2 * time.Minute
 
 // demoRun is a demo that runs as a user runs it: as a program.
 type demoRun struct {
@@ -99,6 +99,11 @@ func (r *demoRun) waitFor(expression string) []string {
 	var match []string
 	re := regexp.MustCompile(expression)
 	testenv.Eventually(r.t, demoTimeout, func() error {
+		select {
+		case <-r.done:
+			r.t.Fatalf("the demo has ended, without %q on stdout", expression)
+		default:
+		}
 		out, _ := r.texts()
 		all := re.FindAllStringSubmatch(out, -1)
 		if len(all) == 0 {
@@ -152,6 +157,7 @@ func (r *demoRun) startedWithEnvoy() {
 
 // TestDemo runs several demos at once, so that all but one find their ports taken.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	program, envoy := build(t), filepath.Join(root(t), ".tools", "envoy")
 
 	t.Run("splits-and-leaves-nothing-on-interrupt", func(t *testing.T) {

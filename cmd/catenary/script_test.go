@@ -29,9 +29,11 @@ func TestScripts(t *testing.T) {
 // TestConsulScripts runs the transcripts against a Consul that holds the example for it, without and
 // with ACLs.
 func TestConsulScripts(t *testing.T) {
+	t.Parallel()
 	example := filepath.Join(root(t), "examples", "consul")
 	for name, options := range map[string][]testenv.ConsulOption{"open": nil, "acl": {testenv.WithACL()}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			consul := testenv.StartConsul(t, options...)
 			consul.CLI("", "services", "register", filepath.Join(example, "services.hcl"))
 			entries, err := filepath.Glob(filepath.Join(example, "config", "*.hcl"))
