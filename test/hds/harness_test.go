@@ -125,3 +125,25 @@ func (f *fleet) checkers(working int) []server.CheckerStatus {
 	})
 	return list
 }
+
+// up waits until all endpoints of a service are up by the word of all their checkers.
+func (f *fleet) up(service string) {
+	f.t.Helper()
+	testenv.Eventually(f.t, patience, func() error {
+		var list []server.ServiceHealth
+		if err := f.catenary.API("/api/v1/health/"+service, &list); err != nil {
+			return err
+		}
+		for _, s := range list {
+			for _, e := range s.Endpoints {
+				if e.Verdict != "up" || len(e.Votes) < 3 || slices.ContainsFunc(e.Votes, func(v server.Vote) bool { return v.Vote != "up" }) {
+					return fmt.Errorf("%+v", e)
+				}
+			}
+		}
+		if len(list) == 0 {
+			return fmt.Errorf("nothing of %s is probed", service)
+		}
+		return nil
+	})
+}

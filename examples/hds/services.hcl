@@ -1,0 +1,24 @@
+# Health discovery with one Envoy and nothing to install beside it:
+#
+#   catenary serve --from examples/hds
+#   catenary bootstrap envoy --service web --upstream api:9191 --hds > envoy.json && envoy -c envoy.json
+#
+# Now catenary health api shows one instance up, which is catenary's own HTTP side, and one down, where nobody
+# listens; curl 127.0.0.1:9191/healthz is answered by the one that is up, always.
+
+services = [
+  {
+    name    = "api"
+    id      = "api-1"
+    address = "127.0.0.1"
+    port    = 18001
+    meta    = { hds-protocol = "http", hds-path = "/healthz" }
+  },
+  {
+    name    = "api"
+    id      = "api-2"
+    address = "127.0.0.1"
+    port    = 18009
+    meta    = { hds-protocol = "tcp" }
+  },
+]
