@@ -2,10 +2,11 @@
 
 package mesh_test
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
-// absence is how long a server is away.
-const absence = time.Minute
+func TestAMinuteWithoutCatenary(t *testing.T) { withoutCatenary(t, time.Minute) }
 
-// aftermath is how long is looked at what its return brings: agents tell what they know again only bit by bit.
-const aftermath = 30 * time.Second
+func TestAMinuteWithoutConsul(t *testing.T) { withoutConsul(t, time.Minute, 30*time.Second) }

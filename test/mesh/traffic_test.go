@@ -131,7 +131,17 @@ func (m *mesh) sent() map[string]float64 {
 	return list
 }
 
-func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
+// A while without a server, and how long is looked at what its return brings: agents tell what they know again
+// only bit by bit. The same with a minute is TestAMinuteWithoutCatenary and TestAMinuteWithoutConsul.
+const (
+	while     = 5 * time.Second
+	aftermath = time.Second
+)
+
+func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) { withoutCatenary(t, while) }
+
+func withoutCatenary(t *testing.T, absence time.Duration) {
+	t.Helper()
 	m, traffic := web(t)
 	m.catenary.Stop()
 	testenv.Throughout(t, absence, func() error { return m.members[1].call(m.members[0]) })
@@ -146,6 +156,11 @@ func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
 }
 
 func TestAnAbsenceOfConsulFailsNoRequestAndStillLetsSidecarsStart(t *testing.T) {
+	withoutConsul(t, while, aftermath)
+}
+
+func withoutConsul(t *testing.T, absence, aftermath time.Duration) {
+	t.Helper()
 	m, traffic := web(t, testenv.WithDataDir(), testenv.WithACL())
 	a, b, c := m.members[0], m.members[1], m.members[2]
 	unseen := m.tokenOf("a")
