@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -36,25 +37,26 @@ func VerdictOn(verdicts facts.Verdicts, in *facts.Instance) *facts.Verdict {
 }
 
 // awaitsVerdicts reports whether verdicts on a topic's instances are about to come. It is so only shortly after
-// a start: what is then known of Consul alone could be worse than what clients have.
+// a start: what is then known of Consul alone could be worse than what clients have. What nobody probes does not
+// read what is awaited, and so is not made again when nothing is any more.
 func awaitsVerdicts(r *facts.Reader, topic facts.Topic) bool {
-	a := r.Awaiting()
-	if a.Datacenter == "" || topic.Datacenter != a.Datacenter || topic.Peer != "" {
+	if topic.Peer != "" || !r.View.Awaiting().All && !probed(r, topic) {
 		return false
 	}
-	if _, known := r.Verdicts(topic); known {
+	if a := r.Awaiting(); a.Datacenter == "" || topic.Datacenter != a.Datacenter {
 		return false
 	}
-	if e := r.Entry(chain.KindServiceDefaults, topic.Name); a.All || e != nil && AsksForProbes(e.Head().Meta) {
+	_, known := r.Verdicts(topic)
+	return !known
+}
+
+// probed reports whether a service asks for probes, or an instance of it.
+func probed(r *facts.Reader, topic facts.Topic) bool {
+	if e := r.Entry(chain.KindServiceDefaults, topic.Name); e != nil && AsksForProbes(e.Head().Meta) {
 		return true
 	}
 	instances, _ := r.Instances(topic)
-	for _, in := range instances {
-		if AsksForProbes(in.Service.Meta) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(instances, func(in *facts.Instance) bool { return AsksForProbes(in.Service.Meta) })
 }
 
 // AsksForProbes reports whether Meta has keys of health discovery.

@@ -90,3 +90,17 @@ func TestWhatIsProbedWaitsNoLongerThanItIsToldTo(t *testing.T) {
 		t.Errorf("in the end the set is %v", got)
 	}
 }
+
+func TestWhatNobodyProbesIsNotMadeAgainWhenNothingIsAwaitedAnyMore(t *testing.T) {
+	f := loaded(t, snapshot.Config{}, "api")
+	f.await(facts.Awaiting{Datacenter: "dc1"})
+	f.instances(facts.Health("dc1", "api"), confirmed, instance("api", "api-v1", 8001, facts.StatusPassing))
+	f.put(client("p", "api"))
+	f.update()
+	before := f.cache.Counts().Products[snapshot.ProductEndpoints]
+	f.await(facts.Awaiting{})
+	f.update()
+	if made := f.cache.Counts().Products[snapshot.ProductEndpoints] - before; made != 0 {
+		t.Errorf("%d sets were made again", made)
+	}
+}

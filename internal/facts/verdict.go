@@ -61,9 +61,14 @@ func (r *Reader) Verdicts(topic Topic) (verdicts Verdicts, known bool) {
 	return r.View.Verdicts(topic)
 }
 
-// Awaiting returns whether verdicts are about to come, and remembers that it was asked.
+// Awaiting returns whether verdicts are about to come.
+func (v View) Awaiting() Awaiting {
+	a, _ := valueOf[Awaiting](v, awaiting)
+	return a
+}
+
+// Awaiting is [View.Awaiting], remembered.
 func (r *Reader) Awaiting() Awaiting {
 	r.reads[ID{Topic: awaiting}] = struct{}{}
-	a, _ := valueOf[Awaiting](r.View, awaiting)
-	return a
+	return r.View.Awaiting()
 }
