@@ -151,7 +151,11 @@ Kind = "service-router"
 Name = "api"
 Routes = [
   {
-    Match { HTTP { Header = [{ Name = "x-canary", Exact = "1" }] } }
+    Match { HTTP { PathRegex = "/shop|/never" } }
+    Destination { ServiceSubset = "v2" }
+  },
+  {
+    Match { HTTP { Header = [{ Name = "x-canary", Regex = "1|on" }] } }
     Destination { ServiceSubset = "v2" }
   },
   {
@@ -210,6 +214,9 @@ func TestClientsFollowConsul(t *testing.T) {
 			v.t.Errorf("90/10 answered %v", got)
 		}
 		v.settles(name, "v2", "x-canary=1")
+		if got := v.client.call(v.t, name, get, 100, soon, "x-canary=10"); got["v1"] < 50 {
+			v.t.Errorf("what begins like a header that a route asks for answered %v", got)
+		}
 		v.once(name, "/shop.Shop/Slow", "DEADLINE_EXCEEDED", soon)
 		if got := v.client.call(v.t, name, "/shop.Shop/Flaky", 5, soon); got["v1"]+got["v2"] != 5 {
 			v.t.Errorf("a call that is tried again: %v", got)

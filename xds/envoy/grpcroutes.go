@@ -47,7 +47,9 @@ func (b *routeBuilder) grpcRoute(r *snapshot.GRPCRoute) *routev3.Route {
 		}
 	}
 	def := &chain.ServiceRoute{Match: &chain.RouteMatch{HTTP: r.Match}}
-	return &routev3.Route{Match: match(def), Action: &routev3.Route_Route{Route: action}}
+	matched := match(def)
+	groupRegexes(matched.ProtoReflect())
+	return &routev3.Route{Match: matched, Action: &routev3.Route_Route{Route: action}}
 }
 
 // grpcClusters sends to a resolver's cluster, or to a splitter's, each named once: libraries differ in what
