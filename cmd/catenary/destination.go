@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,11 +163,9 @@ func (a *asking) follow(cmd *cobra.Command, subscribe func(context.Context, pb.D
 
 // final reports whether asking again would be answered alike.
 func final(err error) bool {
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
-		return true
-	}
-	return false
+	return slices.Contains([]codes.Code{
+		codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented,
+	}, status.Code(err))
 }
 
 // stream follows one stream; heard is whether it said something.

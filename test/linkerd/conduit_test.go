@@ -65,7 +65,6 @@ type conduit struct {
 	t      *testing.T
 	stream grpc.ClientStream
 	has    map[string]bool
-	exists string
 }
 
 func askConduit(t *testing.T, addr, path string) *conduit {

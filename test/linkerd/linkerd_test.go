@@ -189,8 +189,10 @@ func TestAProxyOfTodayFollowsAProfile(t *testing.T) {
 Name = "api"
 Protocol = "http"`)
 	s.RegisterService(testenv.Service{Name: "api", ID: "api-1", Address: "10.0.0.1", Port: 80, Meta: map[string]string{"v": "1"}})
-	s.RegisterService(testenv.Service{Name: "api-sidecar-proxy", ID: "api-1-proxy", Address: "10.0.0.1", Port: 20000,
-		Kind: api.ServiceKindConnectProxy, Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "api", DestinationServiceID: "api-1"}})
+	s.RegisterService(testenv.Service{
+		Name: "api-sidecar-proxy", ID: "api-1-proxy", Address: "10.0.0.1", Port: 20000,
+		Kind: api.ServiceKindConnectProxy, Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "api", DestinationServiceID: "api-1"},
+	})
 	s.heard(t, "api-sidecar-proxy")
 	s.heard(t, "api")
 	profile := ask(t, "profile", s.catenary.GRPCAddr, "api.service.consul:80")
