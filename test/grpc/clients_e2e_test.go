@@ -155,6 +155,10 @@ Routes = [
     Destination { ServiceSubset = "v2" }
   },
   {
+    Match { HTTP { Header = [{ Name = "x-shard", Exact = "1", Invert = true }] } }
+    Destination { ServiceSubset = "v2" }
+  },
+  {
     Match { HTTP { Header = [{ Name = "x-canary", Regex = "1|on" }] } }
     Destination { ServiceSubset = "v2" }
   },
@@ -214,6 +218,7 @@ func TestClientsFollowConsul(t *testing.T) {
 			v.t.Errorf("90/10 answered %v", got)
 		}
 		v.settles(name, "v2", "x-canary=1")
+		v.settles(name, "v2", "x-shard=2")
 		if got := v.client.call(v.t, name, get, 100, soon, "x-canary=10"); got["v1"] < 50 {
 			v.t.Errorf("what begins like a header that a route asks for answered %v", got)
 		}

@@ -79,6 +79,7 @@ Sources {
   Name = "web"
   Permissions = [
     { Action = "deny" HTTP { Header = [{ Name = "X-Role", Exact = "guest" }] } },
+    { Action = "deny" HTTP { Header = [{ Name = "x-tenant", Exact = "a", Invert = true }] } },
     { Action = "allow" HTTP { PathRegex = "/shop\\.Shop/(Put|Drop)|/never", Methods = ["POST"] } },
     { Action = "deny" HTTP { PathPrefix = "/" } },
   ]
@@ -128,6 +129,8 @@ func TestServersGoByIntentions(t *testing.T) {
 			web.ends(put, "api", "x-role=owner")
 			web.ends(put, "PERMISSION_DENIED", "x-role=guest")
 			web.ends(put, "PERMISSION_DENIED", "x-role=owner", "x-role=guest")
+			web.ends(put, "api", "x-tenant=a")
+			web.ends(put, "PERMISSION_DENIED", "x-tenant=b")
 			db.settles("api", "api")
 			v.takesAll()
 		})

@@ -49,6 +49,11 @@ func (b *routeBuilder) grpcRoute(r *snapshot.GRPCRoute) *routev3.Route {
 	def := &chain.ServiceRoute{Match: &chain.RouteMatch{HTTP: r.Match}}
 	matched := match(def)
 	groupRegexes(matched.ProtoReflect())
+	for _, h := range matched.Headers {
+		if excludes(h) {
+			matched.Headers = append(matched.Headers, present(h))
+		}
+	}
 	return &routev3.Route{Match: matched, Action: &routev3.Route_Route{Route: action}}
 }
 

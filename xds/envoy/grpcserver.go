@@ -87,7 +87,37 @@ func grpcRules(i snapshot.Intentions) *rbacv3.RBAC {
 		}
 	}
 	groupRegexes(out.ProtoReflect())
+	for _, p := range out.Policies {
+		wantPresent(p.Permissions)
+	}
 	return out
+}
+
+// wantPresent has rules that exclude a value of a header ask that there is one.
+func wantPresent(list []*rbacv3.Permission) {
+	for _, p := range list {
+		switch rule := p.Rule.(type) {
+		case *rbacv3.Permission_AndRules:
+			wantPresent(rule.AndRules.Rules)
+		case *rbacv3.Permission_OrRules:
+			wantPresent(rule.OrRules.Rules)
+		case *rbacv3.Permission_NotRule:
+			wantPresent([]*rbacv3.Permission{rule.NotRule})
+		case *rbacv3.Permission_Header:
+			if excludes(rule.Header) {
+				p.Rule = allOf([]*rbacv3.Permission{headerRule(present(rule.Header)), headerRule(rule.Header)}).Rule
+			}
+		}
+	}
+}
+
+// excludes reports whether a matcher excludes a value. To Envoy a header that is missing has none, so that it does
+// not match; to @grpc/grpc-js-xds it matches.
+func excludes(m *routev3.HeaderMatcher) bool { return m.InvertMatch && !m.GetPresentMatch() }
+
+// present matches where the header of a matcher is there.
+func present(m *routev3.HeaderMatcher) *routev3.HeaderMatcher {
+	return &routev3.HeaderMatcher{Name: m.Name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 }
 
 // groupRegexes puts each regular expression of a message in a group: @grpc/grpc-js-xds puts anchors around it, which
