@@ -148,9 +148,22 @@ func checks(list api.HealthChecks) []facts.Check {
 			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: facts.CheckStatus(c.Status),
 			Notes: c.Notes, ServiceID: c.ServiceID, ServiceName: c.ServiceName,
 			ServiceTags: listOrNil(c.ServiceTags), Type: c.Type, ModifyIndex: c.ModifyIndex,
+			Definition: checkDefinition(&c.Definition),
 		})
 	}
 	return out
+}
+
+// checkDefinition is nil for a definition of no kind that can be probed.
+func checkDefinition(d *api.HealthCheckDefinition) *facts.CheckDefinition {
+	if d.HTTP == "" && d.TCP == "" && d.GRPC == "" {
+		return nil
+	}
+	return &facts.CheckDefinition{
+		HTTP: d.HTTP, TCP: d.TCP, GRPC: d.GRPC, Method: d.Method, Body: d.Body, Header: orNil(d.Header),
+		TLS:      d.TCP != "" && d.TCPUseTLS || d.GRPC != "" && d.GRPCUseTLS,
+		Interval: d.IntervalDuration, Timeout: d.TimeoutDuration,
+	}
 }
 
 // orNil and listOrNil make one of the two forms of emptiness, which differ between Consul's backends

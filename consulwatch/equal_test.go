@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/consul/api"
@@ -169,7 +170,13 @@ func (h *writes) register(service, id string) {
 		Node: node, Address: "127.0.0.1", NodeMeta: map[string]string{"rack": h.one("1", "2")},
 		TaggedAddresses: map[string]string{"wan": "192.0.2.1"}, Service: s,
 		Checks: api.HealthChecks{
-			{Node: node, CheckID: "service:" + id, Name: "check", ServiceID: id, Status: h.one(api.HealthPassing, api.HealthCritical), Notes: "notes", Output: "out", Type: "http"},
+			{
+				Node: node, CheckID: "service:" + id, Name: "check", ServiceID: id, Status: h.one(api.HealthPassing, api.HealthCritical), Notes: "notes", Output: "out", Type: "http",
+				Definition: api.HealthCheckDefinition{
+					HTTP: h.one("", "http://127.0.0.1/x"), TCP: h.one("", "127.0.0.1:1"), GRPC: h.one("", "127.0.0.1:2/s"), TCPUseTLS: true, GRPCUseTLS: true,
+					Method: "GET", Body: "b", Header: map[string][]string{"X-A": {"b", "c"}}, IntervalDuration: 2 * time.Second, TimeoutDuration: time.Second,
+				},
+			},
 		},
 	}
 	h.c.Register(r)

@@ -3,6 +3,8 @@ package consulwatch
 import (
 	"fmt"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 	"github.com/catenary-mesh/catenary/internal/proto/subscribe"
@@ -20,9 +22,26 @@ func eventInstance(row *subscribe.CheckServiceNode) (*facts.Instance, error) {
 			Node: c.GetNode(), CheckID: c.GetCheckId(), Name: c.GetName(), Status: facts.CheckStatus(c.GetStatus()),
 			Notes: c.GetNotes(), ServiceID: c.GetServiceId(), ServiceName: c.GetServiceName(),
 			ServiceTags: listOrNil(c.GetServiceTags()), Type: c.GetType(), ModifyIndex: c.GetRaftIndex().GetModifyIndex(),
+			Definition: eventDefinition(c.GetDefinition()),
 		})
 	}
 	return in, nil
+}
+
+// eventDefinition is [checkDefinition] of an event.
+func eventDefinition(d *subscribe.HealthCheckDefinition) *facts.CheckDefinition {
+	if d == nil {
+		return nil
+	}
+	header := make(map[string][]string, len(d.GetHeader()))
+	for name, v := range d.GetHeader() {
+		header[name] = v.GetValue()
+	}
+	return checkDefinition(&api.HealthCheckDefinition{
+		HTTP: d.GetHttp(), TCP: d.GetTcp(), GRPC: d.GetGrpc(), Method: d.GetMethod(), Body: d.GetBody(), Header: header,
+		TCPUseTLS: d.GetTcpUseTls(), GRPCUseTLS: d.GetGrpcUseTls(),
+		IntervalDuration: d.GetInterval().AsDuration(), TimeoutDuration: d.GetTimeout().AsDuration(),
+	})
 }
 
 func eventNode(n *subscribe.Node) facts.Node {

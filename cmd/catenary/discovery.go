@@ -16,18 +16,20 @@ import (
 // discoveryFlags say what the Envoys of the fleet probe, and how often they report.
 type discoveryFlags struct {
 	otherwise string
+	checks    bool
 	every     time.Duration
 }
 
 func (f *discoveryFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.otherwise, "hds-default", "", "tcp: have the checkers probe by TCP connect what says no `probe` of its own (default none)")
+	flags.BoolVar(&f.checks, "hds-from-checks", false, "have the checkers probe what says no probe of its own as the definitions of its checks say, where the catalog has them")
 	flags.DurationVar(&f.every, "hds-report-interval", time.Second, "how often checkers report what they found out")
 }
 
 // discovery is health discovery as the flags want it.
 type discovery struct {
-	tcp   bool
-	every time.Duration
+	tcp, checks bool
+	every       time.Duration
 }
 
 func (f *discoveryFlags) open() (discovery, error) {
@@ -37,7 +39,7 @@ func (f *discoveryFlags) open() (discovery, error) {
 	if f.every != hds.ReportInterval(f.every) {
 		return discovery{}, fmt.Errorf("--hds-report-interval %s: give %s to %s", f.every, hds.ReportInterval(0), hds.ReportInterval(time.Hour))
 	}
-	return discovery{tcp: f.otherwise != "", every: f.every}, nil
+	return discovery{tcp: f.otherwise != "", checks: f.checks, every: f.every}, nil
 }
 
 // server returns the server of a plane. The sets of what is probed wait for it from now on.
@@ -45,7 +47,7 @@ func (d discovery) server(p *plane, store *facts.Store, place place) *hdsserver.
 	s := hdsserver.New(hdsserver.Config{
 		Store: store, Logger: p.log, Datacenter: place.datacenter, TrustDomain: place.trustDomain,
 		Guard: p.auth.guard(place, p.log), Believe: len(p.auth.ways) == 0,
-		DefaultTCP: d.tcp, ReportInterval: d.every,
+		DefaultTCP: d.tcp, FromChecks: d.checks, ReportInterval: d.every,
 	})
 	s.Hold()
 	p.counts.Figures(func() []metrics.Figure { return figures(s.Figures()) })

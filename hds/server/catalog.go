@@ -177,6 +177,9 @@ func (e *engine) assess(s *service, in *facts.Instance, meta map[string]string, 
 		duty.Region, duty.Zone = l.Region, l.Zone
 	}
 	q := hds.Question{ServiceMeta: meta, InstanceMeta: in.Service.Meta, Address: address, DefaultTCP: e.cfg.DefaultTCP, Mesh: mesh}
+	if e.cfg.FromChecks {
+		q.Definitions = definitions(in)
+	}
 	c := hds.Choose(q)
 	for _, text := range c.Skipped {
 		s.note(fmt.Sprintf("%s on %s: %s", in.Service.ID, in.Node.Node, text))
@@ -199,6 +202,24 @@ func (e *engine) assess(s *service, in *facts.Instance, meta map[string]string, 
 			s.consul[duty.Key] = "maintenance"
 		}
 	}
+}
+
+// definitions are those of the checks of an instance, and not of its node.
+func definitions(in *facts.Instance) []hds.Definition {
+	var list []hds.Definition
+	for i := range in.Checks {
+		c := &in.Checks[i]
+		if c.ServiceID == "" {
+			continue
+		}
+		d := hds.Definition{CheckID: c.CheckID}
+		if x := c.Definition; x != nil {
+			d.HTTP, d.TCP, d.GRPC, d.Method, d.Body, d.Header = x.HTTP, x.TCP, x.GRPC, x.Method, x.Body, x.Header
+			d.TLS, d.Interval, d.Timeout = x.TLS, x.Interval, x.Timeout
+		}
+		list = append(list, d)
+	}
+	return list
 }
 
 func (s *service) note(text string) {

@@ -299,3 +299,75 @@ func TestASpecifierIsSentForChangesOnly(t *testing.T) {
 	r.service("api", tcp(), 8001, 8002)
 	c.probes(8001, 8002)
 }
+
+func TestDefinitionsOfChecksSayWhatIsProbed(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.FromChecks = true })
+	instance := func(port int, d *facts.CheckDefinition) *facts.Instance {
+		id := fmt.Sprint("api-", port)
+		return &facts.Instance{
+			Node:    facts.Node{Node: "n", Address: "127.0.0.1", ModifyIndex: 1},
+			Service: facts.Service{ID: id, Service: "api", Port: port, ModifyIndex: 1},
+			Checks:  []facts.Check{{CheckID: "c", ServiceID: id, Status: facts.StatusPassing, Definition: d}},
+		}
+	}
+	topic := facts.Health("dc1", "api")
+	r.store.Need("a client", topic)
+	defer r.store.Need("a client")
+	r.store.Commit(func(tx *facts.Tx) {
+		tx.Instances(topic, []*facts.Instance{
+			instance(8001, &facts.CheckDefinition{HTTP: "http://127.0.0.1:8001/up", Interval: 2 * time.Second}),
+			instance(8002, nil), // as of an agent's
+		}, confirmed)
+	})
+	r.checker("a", allUp).probes(8001)
+	s := r.server.Health("api")
+	if len(s) != 1 || len(s[0].Endpoints) != 1 || len(s[0].Notes) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	if e := s[0].Endpoints[0]; e.Probe != "http /up :8001 every 2s" || e.From != `check "c"` {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestMeshEndpointsAreProbedByConnectOnly(t *testing.T) {
+	r := newRig(t, nil)
+	proxy := func(id string, port int, meta map[string]string) *facts.Instance {
+		return &facts.Instance{
+			Node: facts.Node{Node: "n", Address: "127.0.0.1", ModifyIndex: 1},
+			Service: facts.Service{
+				Kind: "connect-proxy", ID: id, Service: "api-proxy", Port: port, Meta: meta, ModifyIndex: 1,
+				Proxy: &facts.Proxy{DestinationServiceName: "api"},
+			},
+		}
+	}
+	topic := facts.Connect("dc1", "api")
+	r.store.Need("a sidecar", topic)
+	defer r.store.Need("a sidecar")
+	r.store.Commit(func(tx *facts.Tx) {
+		tx.Instances(topic, []*facts.Instance{
+			proxy("one", 9001, tcp()), proxy("two", 9002, map[string]string{"hds-protocol": "http"}),
+		}, confirmed)
+	})
+	r.checker("a", allDown).probes(9001)
+	r.verdicts("api", map[int]bool{9001: false})
+	if s := r.server.Health("api"); len(s) != 1 || len(s[0].Refused) != 1 || s[0].Refused[0].Address != "127.0.0.1:9002" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAtAStartWhatIsProbedWaits(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.StartWithin = 500 * time.Millisecond })
+	r.server.Hold()
+	r.service("api", tcp(), 8001)
+	key := snapshot.EndpointSetKey{Topic: facts.Health("dc1", "api")}
+	if v := r.store.View().Read(); v.Awaiting().Datacenter != "dc1" {
+		t.Errorf("nothing waits for %v", key)
+	}
+	testenv.Eventually(t, patience, func() error {
+		if r.store.View().Read().Awaiting().Datacenter != "" {
+			return fmt.Errorf("sets wait for ever")
+		}
+		return nil
+	})
+	r.verdicts("api", map[int]bool{})
+}

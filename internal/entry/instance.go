@@ -135,7 +135,19 @@ func (c check) fact(def *definition, i, n int) facts.Check {
 		Node: def.node(), CheckID: cmp.Or(c.CheckID, c.ID, id),
 		Name:  cmp.Or(c.Name, fmt.Sprintf("Service '%s' check", def.Name)),
 		Notes: c.Notes, Status: cmp.Or(c.Status, facts.StatusCritical),
-		ServiceID: def.id(), ServiceName: def.Name, ServiceTags: def.Tags,
+		ServiceID: def.id(), ServiceName: def.Name, ServiceTags: def.Tags, Definition: c.definition(),
+	}
+}
+
+// definition is how an agent would do the check; nil for a kind that nobody else could do.
+func (c check) definition() *facts.CheckDefinition {
+	if c.HTTP == "" && c.TCP == "" && c.GRPC == "" {
+		return nil
+	}
+	return &facts.CheckDefinition{
+		HTTP: c.HTTP, TCP: c.TCP, GRPC: c.GRPC, Method: c.Method, Body: c.Body, Header: c.Header,
+		TLS:      c.TCP != "" && c.TCPUseTLS || c.GRPC != "" && c.GRPCUseTLS,
+		Interval: c.Interval, Timeout: c.Timeout,
 	}
 }
 

@@ -1,6 +1,8 @@
 package entry
 
 import (
+	"time"
+
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
@@ -84,14 +86,19 @@ type check struct {
 	Name    string
 	Notes   string
 	Status  facts.CheckStatus
+
+	HTTP, TCP, GRPC       string
+	Method, Body          string
+	Header                map[string][]string
+	TCPUseTLS, GRPCUseTLS bool
+	Interval, Timeout     time.Duration
 }
 
-// dropped are the settings that say how an agent would run the check. They are accepted and mean
-// nothing here.
+// dropped are the settings of how an agent would run the check that checkers of health discovery have no use for
+// either. They are accepted and mean nothing here.
 func (check) dropped() []string {
 	return []string{
-		"args", "script_args", "http", "h2ping", "h2ping_use_tls", "grpc", "grpc_use_tls", "tcp",
-		"tcp_use_tls", "udp", "interval", "timeout", "ttl", "header", "method", "body",
+		"args", "script_args", "h2ping", "h2ping_use_tls", "udp", "ttl",
 		"disable_redirects", "tls_server_name", "tls_skip_verify", "alias_node", "alias_service",
 		"docker_container_id", "shell", "os_service", "output", "output_max_size", "proxy_http",
 		"proxy_grpc", "success_before_passing", "failures_before_warning",

@@ -3,6 +3,7 @@ package entry_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -51,7 +52,10 @@ service { name = "four" id = "four-1" tags = ["a"] check { http = "http://127.0.
 			}),
 			Checks: []facts.Check{
 				{Node: "files", CheckID: "service:two:1", Name: "Service 'two' check", Status: facts.StatusPassing, ServiceID: "two", ServiceName: "two"},
-				{Node: "files", CheckID: "x", Name: "nx", Status: facts.StatusWarning, Notes: "n", ServiceID: "two", ServiceName: "two"},
+				{
+					Node: "files", CheckID: "x", Name: "nx", Status: facts.StatusWarning, Notes: "n", ServiceID: "two", ServiceName: "two",
+					Definition: &facts.CheckDefinition{TCP: "127.0.0.1:1", Interval: time.Hour},
+				},
 			},
 		},
 		{Node: node(), Service: service(facts.Service{
@@ -64,6 +68,7 @@ service { name = "four" id = "four-1" tags = ["a"] check { http = "http://127.0.
 			Checks: []facts.Check{{
 				Node: "files", CheckID: "service:four-1", Name: "Service 'four' check", Status: facts.StatusCritical,
 				ServiceID: "four-1", ServiceName: "four", ServiceTags: []string{"a"},
+				Definition: &facts.CheckDefinition{HTTP: "http://127.0.0.1/", Header: map[string][]string{"x": {"y"}}, Interval: 10 * time.Second},
 			}},
 		},
 	}

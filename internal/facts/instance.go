@@ -1,6 +1,10 @@
 package facts
 
-import "github.com/catenary-mesh/catenary/chain"
+import (
+	"time"
+
+	"github.com/catenary-mesh/catenary/chain"
+)
 
 // Instance is a row of Consul's catalog with its health: one registration of a service. Its shape is
 // that of a health entry in Consul's API, because subset filters are written against that shape
@@ -87,7 +91,21 @@ type Check struct {
 	ServiceName string
 	ServiceTags []string
 	Type        string
-	ModifyIndex uint64 `bexpr:"-"`
+	// Definition is how the check is done, where the source says so; it is nil where it does not, as for the checks
+	// of Consul's agents.
+	Definition  *CheckDefinition `bexpr:"-"`
+	ModifyIndex uint64           `bexpr:"-"`
+}
+
+// CheckDefinition is how a check is done. Of HTTP, TCP and GRPC one is set.
+type CheckDefinition struct {
+	// HTTP is a URL, TCP host:port, and GRPC host:port or host:port/service.
+	HTTP, TCP, GRPC string
+	Method, Body    string
+	Header          map[string][]string
+	// TLS is set for TCP and GRPC through TLS.
+	TLS               bool
+	Interval, Timeout time.Duration
 }
 
 // Proxy is what a sidecar's registration says about its work, central configuration merged.

@@ -88,6 +88,7 @@ func full() *facts.Instance {
 		Checks: []facts.Check{{
 			Node: "n", CheckID: "c", Name: "c", Status: "passing", Notes: "n", ServiceID: "a", ServiceName: "api",
 			ServiceTags: []string{"v1"}, Type: "http", ModifyIndex: 1,
+			Definition: &facts.CheckDefinition{HTTP: "http://127.0.0.1/"},
 		}},
 	}
 }

@@ -115,5 +115,6 @@ func sameLocality(a, b *Locality) bool { return a == b || a != nil && b != nil &
 func sameCheck(a, b Check) bool {
 	return a.Node == b.Node && a.CheckID == b.CheckID && a.Name == b.Name && a.Status == b.Status &&
 		a.Notes == b.Notes && a.ServiceID == b.ServiceID && a.ServiceName == b.ServiceName &&
-		slices.Equal(a.ServiceTags, b.ServiceTags) && a.Type == b.Type
+		slices.Equal(a.ServiceTags, b.ServiceTags) && a.Type == b.Type &&
+		(a.Definition == b.Definition || reflect.DeepEqual(a.Definition, b.Definition))
 }

@@ -11,6 +11,7 @@ package subscribe
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
 	sync "sync"
@@ -943,6 +944,7 @@ type HealthCheck struct {
 	ServiceId     string                 `protobuf:"bytes,7,opt,name=service_id,json=serviceId,proto3" json:"service_id,omitempty"`
 	ServiceName   string                 `protobuf:"bytes,8,opt,name=service_name,json=serviceName,proto3" json:"service_name,omitempty"`
 	ServiceTags   []string               `protobuf:"bytes,9,rep,name=service_tags,json=serviceTags,proto3" json:"service_tags,omitempty"`
+	Definition    *HealthCheckDefinition `protobuf:"bytes,10,opt,name=definition,proto3" json:"definition,omitempty"`
 	RaftIndex     *RaftIndex             `protobuf:"bytes,11,opt,name=raft_index,json=raftIndex,proto3" json:"raft_index,omitempty"`
 	Type          string                 `protobuf:"bytes,12,opt,name=type,proto3" json:"type,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1035,6 +1037,13 @@ func (x *HealthCheck) GetServiceTags() []string {
 	return nil
 }
 
+func (x *HealthCheck) GetDefinition() *HealthCheckDefinition {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
 func (x *HealthCheck) GetRaftIndex() *RaftIndex {
 	if x != nil {
 		return x.RaftIndex
@@ -1049,6 +1058,166 @@ func (x *HealthCheck) GetType() string {
 	return ""
 }
 
+type HealthCheckDefinition struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Http          string                  `protobuf:"bytes,1,opt,name=http,proto3" json:"http,omitempty"`
+	Header        map[string]*HeaderValue `protobuf:"bytes,3,rep,name=header,proto3" json:"header,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Method        string                  `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`
+	Tcp           string                  `protobuf:"bytes,5,opt,name=tcp,proto3" json:"tcp,omitempty"`
+	Interval      *durationpb.Duration    `protobuf:"bytes,6,opt,name=interval,proto3" json:"interval,omitempty"`
+	Timeout       *durationpb.Duration    `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Grpc          string                  `protobuf:"bytes,13,opt,name=grpc,proto3" json:"grpc,omitempty"`
+	GrpcUseTls    bool                    `protobuf:"varint,14,opt,name=grpc_use_tls,json=grpcUseTls,proto3" json:"grpc_use_tls,omitempty"`
+	Body          string                  `protobuf:"bytes,18,opt,name=body,proto3" json:"body,omitempty"`
+	TcpUseTls     bool                    `protobuf:"varint,25,opt,name=tcp_use_tls,json=tcpUseTls,proto3" json:"tcp_use_tls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HealthCheckDefinition) Reset() {
+	*x = HealthCheckDefinition{}
+	mi := &file_subscribe_catalog_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HealthCheckDefinition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HealthCheckDefinition) ProtoMessage() {}
+
+func (x *HealthCheckDefinition) ProtoReflect() protoreflect.Message {
+	mi := &file_subscribe_catalog_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HealthCheckDefinition.ProtoReflect.Descriptor instead.
+func (*HealthCheckDefinition) Descriptor() ([]byte, []int) {
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *HealthCheckDefinition) GetHttp() string {
+	if x != nil {
+		return x.Http
+	}
+	return ""
+}
+
+func (x *HealthCheckDefinition) GetHeader() map[string]*HeaderValue {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *HealthCheckDefinition) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *HealthCheckDefinition) GetTcp() string {
+	if x != nil {
+		return x.Tcp
+	}
+	return ""
+}
+
+func (x *HealthCheckDefinition) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *HealthCheckDefinition) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *HealthCheckDefinition) GetGrpc() string {
+	if x != nil {
+		return x.Grpc
+	}
+	return ""
+}
+
+func (x *HealthCheckDefinition) GetGrpcUseTls() bool {
+	if x != nil {
+		return x.GrpcUseTls
+	}
+	return false
+}
+
+func (x *HealthCheckDefinition) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *HealthCheckDefinition) GetTcpUseTls() bool {
+	if x != nil {
+		return x.TcpUseTls
+	}
+	return false
+}
+
+type HeaderValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         []string               `protobuf:"bytes,1,rep,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeaderValue) Reset() {
+	*x = HeaderValue{}
+	mi := &file_subscribe_catalog_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeaderValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeaderValue) ProtoMessage() {}
+
+func (x *HeaderValue) ProtoReflect() protoreflect.Message {
+	mi := &file_subscribe_catalog_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeaderValue.ProtoReflect.Descriptor instead.
+func (*HeaderValue) Descriptor() ([]byte, []int) {
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HeaderValue) GetValue() []string {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 type RaftIndex struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CreateIndex   uint64                 `protobuf:"varint,1,opt,name=create_index,json=createIndex,proto3" json:"create_index,omitempty"`
@@ -1059,7 +1228,7 @@ type RaftIndex struct {
 
 func (x *RaftIndex) Reset() {
 	*x = RaftIndex{}
-	mi := &file_subscribe_catalog_proto_msgTypes[12]
+	mi := &file_subscribe_catalog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1240,7 @@ func (x *RaftIndex) String() string {
 func (*RaftIndex) ProtoMessage() {}
 
 func (x *RaftIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[12]
+	mi := &file_subscribe_catalog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1253,7 @@ func (x *RaftIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftIndex.ProtoReflect.Descriptor instead.
 func (*RaftIndex) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{12}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RaftIndex) GetCreateIndex() uint64 {
@@ -1111,7 +1280,7 @@ type Locality struct {
 
 func (x *Locality) Reset() {
 	*x = Locality{}
-	mi := &file_subscribe_catalog_proto_msgTypes[13]
+	mi := &file_subscribe_catalog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1292,7 @@ func (x *Locality) String() string {
 func (*Locality) ProtoMessage() {}
 
 func (x *Locality) ProtoReflect() protoreflect.Message {
-	mi := &file_subscribe_catalog_proto_msgTypes[13]
+	mi := &file_subscribe_catalog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1305,7 @@ func (x *Locality) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Locality.ProtoReflect.Descriptor instead.
 func (*Locality) Descriptor() ([]byte, []int) {
-	return file_subscribe_catalog_proto_rawDescGZIP(), []int{13}
+	return file_subscribe_catalog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Locality) GetRegion() string {
@@ -1157,7 +1326,7 @@ var File_subscribe_catalog_proto protoreflect.FileDescriptor
 
 const file_subscribe_catalog_proto_rawDesc = "" +
 	"\n" +
-	"\x17subscribe/catalog.proto\x12\tsubscribe\x1a\x1cgoogle/protobuf/struct.proto\"\x99\x01\n" +
+	"\x17subscribe/catalog.proto\x12\tsubscribe\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x99\x01\n" +
 	"\x10CheckServiceNode\x12#\n" +
 	"\x04node\x18\x01 \x01(\v2\x0f.subscribe.NodeR\x04node\x120\n" +
 	"\aservice\x18\x02 \x01(\v2\x16.subscribe.NodeServiceR\aservice\x12.\n" +
@@ -1253,7 +1422,7 @@ const file_subscribe_catalog_proto_rawDesc = "" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\"=\n" +
 	"\aWeights\x12\x18\n" +
 	"\apassing\x18\x01 \x01(\x05R\apassing\x12\x18\n" +
-	"\awarning\x18\x02 \x01(\x05R\awarning\"\xac\x02\n" +
+	"\awarning\x18\x02 \x01(\x05R\awarning\"\xee\x02\n" +
 	"\vHealthCheck\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
 	"\bcheck_id\x18\x02 \x01(\tR\acheckId\x12\x12\n" +
@@ -1263,10 +1432,31 @@ const file_subscribe_catalog_proto_rawDesc = "" +
 	"\n" +
 	"service_id\x18\a \x01(\tR\tserviceId\x12!\n" +
 	"\fservice_name\x18\b \x01(\tR\vserviceName\x12!\n" +
-	"\fservice_tags\x18\t \x03(\tR\vserviceTags\x123\n" +
+	"\fservice_tags\x18\t \x03(\tR\vserviceTags\x12@\n" +
+	"\n" +
+	"definition\x18\n" +
+	" \x01(\v2 .subscribe.HealthCheckDefinitionR\n" +
+	"definition\x123\n" +
 	"\n" +
 	"raft_index\x18\v \x01(\v2\x14.subscribe.RaftIndexR\traftIndex\x12\x12\n" +
-	"\x04type\x18\f \x01(\tR\x04type\"Q\n" +
+	"\x04type\x18\f \x01(\tR\x04type\"\xc4\x03\n" +
+	"\x15HealthCheckDefinition\x12\x12\n" +
+	"\x04http\x18\x01 \x01(\tR\x04http\x12D\n" +
+	"\x06header\x18\x03 \x03(\v2,.subscribe.HealthCheckDefinition.HeaderEntryR\x06header\x12\x16\n" +
+	"\x06method\x18\x04 \x01(\tR\x06method\x12\x10\n" +
+	"\x03tcp\x18\x05 \x01(\tR\x03tcp\x125\n" +
+	"\binterval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\binterval\x123\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x12\n" +
+	"\x04grpc\x18\r \x01(\tR\x04grpc\x12 \n" +
+	"\fgrpc_use_tls\x18\x0e \x01(\bR\n" +
+	"grpcUseTls\x12\x12\n" +
+	"\x04body\x18\x12 \x01(\tR\x04body\x12\x1e\n" +
+	"\vtcp_use_tls\x18\x19 \x01(\bR\ttcpUseTls\x1aQ\n" +
+	"\vHeaderEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.subscribe.HeaderValueR\x05value:\x028\x01\"#\n" +
+	"\vHeaderValue\x12\x14\n" +
+	"\x05value\x18\x01 \x03(\tR\x05value\"Q\n" +
 	"\tRaftIndex\x12!\n" +
 	"\fcreate_index\x18\x01 \x01(\x04R\vcreateIndex\x12!\n" +
 	"\fmodify_index\x18\x02 \x01(\x04R\vmodifyIndex\"6\n" +
@@ -1286,57 +1476,66 @@ func file_subscribe_catalog_proto_rawDescGZIP() []byte {
 	return file_subscribe_catalog_proto_rawDescData
 }
 
-var file_subscribe_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_subscribe_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_subscribe_catalog_proto_goTypes = []any{
-	(*CheckServiceNode)(nil),   // 0: subscribe.CheckServiceNode
-	(*Node)(nil),               // 1: subscribe.Node
-	(*NodeService)(nil),        // 2: subscribe.NodeService
-	(*ConnectProxyConfig)(nil), // 3: subscribe.ConnectProxyConfig
-	(*Upstream)(nil),           // 4: subscribe.Upstream
-	(*MeshGatewayConfig)(nil),  // 5: subscribe.MeshGatewayConfig
-	(*ExposeConfig)(nil),       // 6: subscribe.ExposeConfig
-	(*ExposePath)(nil),         // 7: subscribe.ExposePath
-	(*ServiceConnect)(nil),     // 8: subscribe.ServiceConnect
-	(*ServiceAddress)(nil),     // 9: subscribe.ServiceAddress
-	(*Weights)(nil),            // 10: subscribe.Weights
-	(*HealthCheck)(nil),        // 11: subscribe.HealthCheck
-	(*RaftIndex)(nil),          // 12: subscribe.RaftIndex
-	(*Locality)(nil),           // 13: subscribe.Locality
-	nil,                        // 14: subscribe.Node.TaggedAddressesEntry
-	nil,                        // 15: subscribe.Node.MetaEntry
-	nil,                        // 16: subscribe.NodeService.MetaEntry
-	nil,                        // 17: subscribe.NodeService.TaggedAddressesEntry
-	(*structpb.Struct)(nil),    // 18: google.protobuf.Struct
+	(*CheckServiceNode)(nil),      // 0: subscribe.CheckServiceNode
+	(*Node)(nil),                  // 1: subscribe.Node
+	(*NodeService)(nil),           // 2: subscribe.NodeService
+	(*ConnectProxyConfig)(nil),    // 3: subscribe.ConnectProxyConfig
+	(*Upstream)(nil),              // 4: subscribe.Upstream
+	(*MeshGatewayConfig)(nil),     // 5: subscribe.MeshGatewayConfig
+	(*ExposeConfig)(nil),          // 6: subscribe.ExposeConfig
+	(*ExposePath)(nil),            // 7: subscribe.ExposePath
+	(*ServiceConnect)(nil),        // 8: subscribe.ServiceConnect
+	(*ServiceAddress)(nil),        // 9: subscribe.ServiceAddress
+	(*Weights)(nil),               // 10: subscribe.Weights
+	(*HealthCheck)(nil),           // 11: subscribe.HealthCheck
+	(*HealthCheckDefinition)(nil), // 12: subscribe.HealthCheckDefinition
+	(*HeaderValue)(nil),           // 13: subscribe.HeaderValue
+	(*RaftIndex)(nil),             // 14: subscribe.RaftIndex
+	(*Locality)(nil),              // 15: subscribe.Locality
+	nil,                           // 16: subscribe.Node.TaggedAddressesEntry
+	nil,                           // 17: subscribe.Node.MetaEntry
+	nil,                           // 18: subscribe.NodeService.MetaEntry
+	nil,                           // 19: subscribe.NodeService.TaggedAddressesEntry
+	nil,                           // 20: subscribe.HealthCheckDefinition.HeaderEntry
+	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_subscribe_catalog_proto_depIdxs = []int32{
 	1,  // 0: subscribe.CheckServiceNode.node:type_name -> subscribe.Node
 	2,  // 1: subscribe.CheckServiceNode.service:type_name -> subscribe.NodeService
 	11, // 2: subscribe.CheckServiceNode.checks:type_name -> subscribe.HealthCheck
-	14, // 3: subscribe.Node.tagged_addresses:type_name -> subscribe.Node.TaggedAddressesEntry
-	15, // 4: subscribe.Node.meta:type_name -> subscribe.Node.MetaEntry
-	12, // 5: subscribe.Node.raft_index:type_name -> subscribe.RaftIndex
-	13, // 6: subscribe.Node.locality:type_name -> subscribe.Locality
-	16, // 7: subscribe.NodeService.meta:type_name -> subscribe.NodeService.MetaEntry
+	16, // 3: subscribe.Node.tagged_addresses:type_name -> subscribe.Node.TaggedAddressesEntry
+	17, // 4: subscribe.Node.meta:type_name -> subscribe.Node.MetaEntry
+	14, // 5: subscribe.Node.raft_index:type_name -> subscribe.RaftIndex
+	15, // 6: subscribe.Node.locality:type_name -> subscribe.Locality
+	18, // 7: subscribe.NodeService.meta:type_name -> subscribe.NodeService.MetaEntry
 	10, // 8: subscribe.NodeService.weights:type_name -> subscribe.Weights
 	3,  // 9: subscribe.NodeService.proxy:type_name -> subscribe.ConnectProxyConfig
 	8,  // 10: subscribe.NodeService.connect:type_name -> subscribe.ServiceConnect
-	12, // 11: subscribe.NodeService.raft_index:type_name -> subscribe.RaftIndex
-	17, // 12: subscribe.NodeService.tagged_addresses:type_name -> subscribe.NodeService.TaggedAddressesEntry
-	13, // 13: subscribe.NodeService.locality:type_name -> subscribe.Locality
-	18, // 14: subscribe.ConnectProxyConfig.config:type_name -> google.protobuf.Struct
+	14, // 11: subscribe.NodeService.raft_index:type_name -> subscribe.RaftIndex
+	19, // 12: subscribe.NodeService.tagged_addresses:type_name -> subscribe.NodeService.TaggedAddressesEntry
+	15, // 13: subscribe.NodeService.locality:type_name -> subscribe.Locality
+	21, // 14: subscribe.ConnectProxyConfig.config:type_name -> google.protobuf.Struct
 	4,  // 15: subscribe.ConnectProxyConfig.upstreams:type_name -> subscribe.Upstream
 	5,  // 16: subscribe.ConnectProxyConfig.mesh_gateway:type_name -> subscribe.MeshGatewayConfig
 	6,  // 17: subscribe.ConnectProxyConfig.expose:type_name -> subscribe.ExposeConfig
-	18, // 18: subscribe.Upstream.config:type_name -> google.protobuf.Struct
+	21, // 18: subscribe.Upstream.config:type_name -> google.protobuf.Struct
 	5,  // 19: subscribe.Upstream.mesh_gateway:type_name -> subscribe.MeshGatewayConfig
 	7,  // 20: subscribe.ExposeConfig.paths:type_name -> subscribe.ExposePath
-	12, // 21: subscribe.HealthCheck.raft_index:type_name -> subscribe.RaftIndex
-	9,  // 22: subscribe.NodeService.TaggedAddressesEntry.value:type_name -> subscribe.ServiceAddress
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	12, // 21: subscribe.HealthCheck.definition:type_name -> subscribe.HealthCheckDefinition
+	14, // 22: subscribe.HealthCheck.raft_index:type_name -> subscribe.RaftIndex
+	20, // 23: subscribe.HealthCheckDefinition.header:type_name -> subscribe.HealthCheckDefinition.HeaderEntry
+	22, // 24: subscribe.HealthCheckDefinition.interval:type_name -> google.protobuf.Duration
+	22, // 25: subscribe.HealthCheckDefinition.timeout:type_name -> google.protobuf.Duration
+	9,  // 26: subscribe.NodeService.TaggedAddressesEntry.value:type_name -> subscribe.ServiceAddress
+	13, // 27: subscribe.HealthCheckDefinition.HeaderEntry.value:type_name -> subscribe.HeaderValue
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_subscribe_catalog_proto_init() }
@@ -1350,7 +1549,7 @@ func file_subscribe_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_subscribe_catalog_proto_rawDesc), len(file_subscribe_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
