@@ -62,6 +62,8 @@ type hub struct {
 	covered  []facts.Topic
 	pending  string // why the book is not complete; empty when it is
 	lastID   uint64
+	leftOut  int // routes of all profiles, and those that lost something to them
+	weakened int
 }
 
 func newHub(cfg Config) *hub {
@@ -138,6 +140,7 @@ func (h *hub) leave(s *subject, w *watcher) {
 		return
 	}
 	h.reread(s, nil)
+	h.count(s.answer.Load(), nil)
 	delete(h.subjects, s.question)
 	h.cfg.Store.Need(s.id)
 	if s.question.addr.IsValid() {
@@ -156,9 +159,21 @@ func (h *hub) remake(s *subject, view facts.View) {
 		return
 	}
 	s.answer.Store(newAnswer(made, before, h.cfg))
+	h.count(before, &made.profile)
 	for w := range s.watchers {
 		w.ring()
 	}
+}
+
+// count counts the routes that a profile cannot say, instead of those of the answer before; either may be nil.
+func (h *hub) count(before *answer, now *Profile) {
+	if before != nil {
+		h.leftOut, h.weakened = h.leftOut-before.profile.Unexpressed, h.weakened-before.profile.Weakened
+	}
+	if now != nil {
+		h.leftOut, h.weakened = h.leftOut+now.Unexpressed, h.weakened+now.Weakened
+	}
+	h.cfg.Metrics.ProfileRoutes(h.leftOut, h.weakened)
 }
 
 func (h *hub) reread(s *subject, reads map[facts.ID]struct{}) {

@@ -25,6 +25,9 @@ type Metrics interface {
 	Response(typ string, resources, bytes int)
 	// Encoded counts a set that was encoded, for all streams that have it.
 	Encoded(typ string)
+	// ProfileRoutes is how many routes of the profiles that are asked for are left out, because no profile can
+	// say them, and how many lost their retries and timeout to those.
+	ProfileRoutes(leftOut, weakened int)
 }
 
 // The forms of streams, and the types of what is sent, as metrics call them.

@@ -37,12 +37,25 @@ type counts struct {
 	mu      sync.Mutex
 	encoded int
 	streams int
+	routes  [2]int
 }
 
 func (c *counts) StreamOpened(string)     { c.mu.Lock(); c.streams++; c.mu.Unlock() }
 func (c *counts) StreamClosed(string)     { c.mu.Lock(); c.streams--; c.mu.Unlock() }
 func (*counts) Response(string, int, int) {}
 func (c *counts) Encoded(string)          { c.mu.Lock(); c.encoded++; c.mu.Unlock() }
+
+func (c *counts) ProfileRoutes(leftOut, weakened int) {
+	c.mu.Lock()
+	c.routes = [2]int{leftOut, weakened}
+	c.mu.Unlock()
+}
+
+func (c *counts) ofRoutes() [2]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.routes
+}
 
 func (c *counts) get() (encoded, streams int) {
 	c.mu.Lock()
@@ -248,6 +261,10 @@ func TestProfilesByAddress(t *testing.T) {
 func TestNothingIsKeptOfStreamsThatEnded(t *testing.T) {
 	w := newWorld(t)
 	w.services("api")
+	w.entries(&chain.ServiceRouter{Header: head("api"), Routes: []chain.ServiceRoute{
+		route(chain.HTTPMatch{QueryParam: []chain.QueryParamMatch{{Name: "x", Present: true}}}, nil),
+		route(chain.HTTPMatch{PathExact: "/a"}, &chain.RouteDestination{RequestTimeout: time.Second}),
+	}})
 	s := serve(t, w, nil)
 	ctx, cancel := context.WithCancel(s.ctx)
 	for _, path := range []string{api, "10.0.0.1:80", "240.0.0.1", "web.service.consul"} {
@@ -261,6 +278,9 @@ func TestNothingIsKeptOfStreamsThatEnded(t *testing.T) {
 		}
 		return nil
 	})
+	if got := s.counts.ofRoutes(); got != [2]int{1, 1} {
+		t.Errorf("the routes that cannot be said are counted as %v", got)
+	}
 	cancel()
 	testenv.Eventually(t, 5*time.Second, func() error {
 		s.hub.mu.Lock()
@@ -270,6 +290,9 @@ func TestNothingIsKeptOfStreamsThatEnded(t *testing.T) {
 		}
 		return nil
 	})
+	if got := s.counts.ofRoutes(); got != [2]int{} {
+		t.Errorf("routes are still counted: %v", got)
+	}
 	if left, _ := w.store.Needs(); len(left) > 0 {
 		t.Errorf("what is needed still: %v", left)
 	}

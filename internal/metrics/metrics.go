@@ -29,6 +29,7 @@ type Metrics struct {
 	products      *prometheus.CounterVec
 	encoded       *prometheus.CounterVec
 	problems      *prometheus.GaugeVec
+	profileRoutes *prometheus.GaugeVec
 	sourceQueries *prometheus.CounterVec
 	sourceEvents  *prometheus.CounterVec
 	oldestAnswer  *prometheus.GaugeVec
@@ -61,6 +62,8 @@ func New(version string) *Metrics {
 			"Resources encoded, by resource type: once for all streams that have them.", "type"),
 		problems: gauge("problems",
 			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
+		profileRoutes: gauge("linkerd_profile_routes",
+			"Routes of the profiles that Linkerd's proxies ask for which no profile can say (left-out), and those that lost their retries and timeout to such (weakened).", "what"),
 		sourceQueries: counter("source_queries_total",
 			"Readings of the source that have ended, by what was read and what came of it.", "topic", "result"),
 		sourceEvents: counter("source_events_total",
@@ -82,7 +85,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.encoded, m.problems, m.sourceQueries, m.sourceEvents, m.oldestAnswer, build,
+		m.plans, m.products, m.encoded, m.problems, m.profileRoutes, m.sourceQueries, m.sourceEvents, m.oldestAnswer, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -132,6 +135,12 @@ func (m *Metrics) Encoded(typ string) { m.encoded.WithLabelValues(typ).Inc() }
 
 // Problems sets the number of problems that chains have now.
 func (m *Metrics) Problems(n int) { m.problems.WithLabelValues(OriginChains).Set(float64(n)) }
+
+// ProfileRoutes sets how many routes of profiles are left out, and how many are weakened by those.
+func (m *Metrics) ProfileRoutes(leftOut, weakened int) {
+	m.profileRoutes.WithLabelValues("left-out").Set(float64(leftOut))
+	m.profileRoutes.WithLabelValues("weakened").Set(float64(weakened))
+}
 
 // SourceProblems sets the number of problems that the source has now.
 func (m *Metrics) SourceProblems(n int) { m.problems.WithLabelValues(OriginSource).Set(float64(n)) }
