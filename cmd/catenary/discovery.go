@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,19 +18,21 @@ import (
 type discoveryFlags struct {
 	otherwise string
 	checks    bool
+	rest      bool
 	every     time.Duration
 }
 
 func (f *discoveryFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.otherwise, "hds-default", "", "tcp: have the checkers probe by TCP connect what says no `probe` of its own (default none)")
 	flags.BoolVar(&f.checks, "hds-from-checks", false, "have the checkers probe what says no probe of its own as the definitions of its checks say, where the catalog has them")
+	flags.BoolVar(&f.rest, "hds-rest", false, "take in what checkers send by REST to the HTTP side too, with the same proof of who they are")
 	flags.DurationVar(&f.every, "hds-report-interval", time.Second, "how often checkers report what they found out")
 }
 
 // discovery is health discovery as the flags want it.
 type discovery struct {
-	tcp, checks bool
-	every       time.Duration
+	tcp, checks, rest bool
+	every             time.Duration
 }
 
 func (f *discoveryFlags) open() (discovery, error) {
@@ -39,7 +42,7 @@ func (f *discoveryFlags) open() (discovery, error) {
 	if f.every != hds.ReportInterval(f.every) {
 		return discovery{}, fmt.Errorf("--hds-report-interval %s: give %s to %s", f.every, hds.ReportInterval(0), hds.ReportInterval(time.Hour))
 	}
-	return discovery{tcp: f.otherwise != "", checks: f.checks, every: f.every}, nil
+	return discovery{tcp: f.otherwise != "", checks: f.checks, rest: f.rest, every: f.every}, nil
 }
 
 // server returns the server of a plane. The sets of what is probed wait for it from now on.
@@ -81,6 +84,20 @@ func (p *plane) health() *admin.Health {
 		h.Operator = p.questions.operator.Is
 	}
 	return h
+}
+
+// healthREST takes in what checkers send by REST, where that is wanted.
+func (p *plane) healthREST() http.HandlerFunc {
+	if !p.checks.rest {
+		return nil
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s := p.hds.Load(); s != nil {
+			s.ServeREST(w, r)
+			return
+		}
+		http.Error(w, p.silent(), http.StatusServiceUnavailable)
+	}
 }
 
 // figures are those of health discovery for the page of metrics.

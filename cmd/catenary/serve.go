@@ -229,8 +229,8 @@ func (p *plane) answers(store *facts.Store) admin.Config {
 		},
 		Journey:  p.journey(asker),
 		Problems: p.problems,
-		Health:   p.health(),
-		Watches:  func() []admin.Watch { return p.source.watching(store) },
+		Health:   p.health(), HealthREST: p.healthREST(),
+		Watches: func() []admin.Watch { return p.source.watching(store) },
 	}
 }
 

@@ -8,10 +8,11 @@ import (
 	"slices"
 
 	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/hds/server"
 )
 
-// routes is every path that is served. All are read with GET, but for those that take overrides and the one that
-// ends a freeze.
+// routes is every path that is served. All are read with GET, but for those that take overrides, the one that
+// ends a freeze, and what checkers send where that is wanted.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", s.healthz)
@@ -42,6 +43,10 @@ func (s *Server) routes() http.Handler {
 	all.HandleFunc("/v1/discovery-chain/{service...}", s.discoveryChain)
 	all.HandleFunc("/api/v1/explanations/{service...}", s.explain)
 	all.HandleFunc("/api/v1/health/{service}/release", s.release)
+	if s.config.HealthREST != nil {
+		all.HandleFunc(server.PathV3, s.config.HealthREST)
+		all.HandleFunc(server.PathV2, s.config.HealthREST)
+	}
 	all.Handle("/", onlyGet(mux))
 	return all
 }

@@ -36,6 +36,8 @@ type Config struct {
 	Problems func() []Problem
 	// Health answers about health discovery; it may be nil.
 	Health *Health
+	// HealthREST takes in what checkers send by REST; nil for not at all.
+	HealthREST http.HandlerFunc
 	// Watches lists what the source follows; it may be nil.
 	Watches func() []Watch
 	// Metrics is the page that Prometheus reads.
