@@ -168,6 +168,10 @@ const maxNotes = 100
 
 // assess finds out how one endpoint is to be probed.
 func (e *engine) assess(s *service, in *facts.Instance, meta map[string]string, mesh bool) {
+	// Most fleets have services that nobody probes, and flips of them cost next to nothing.
+	if !e.cfg.DefaultTCP && !e.cfg.FromChecks && !snapshot.AsksForProbes(meta) && !snapshot.AsksForProbes(in.Service.Meta) {
+		return
+	}
 	address, port := snapshot.Dial(in, false)
 	duty := hds.Duty{Endpoint: hds.Endpoint{
 		Key:     hds.Key{Set: s.set, Address: address, Port: uint32(max(port, 0))},

@@ -278,7 +278,8 @@ func (e *engine) hear(now time.Time, s *stream, raw []byte) error {
 	}
 	e.counts.Observations += uint64(len(seen))
 	e.verdicts.Report(now, s.id, seen)
-	if s.reports.Matched() && e.canary.Trying(s.id) && len(s.told) > 0 && e.canary.Prove(s.id) {
+	// While there is something to be sent, the report is about less than the checker is to try.
+	if s.offered == nil && s.reports.Matched() && e.canary.Trying(s.id) && len(s.told) > 0 && e.canary.Prove(s.id) {
 		e.retry()
 	}
 	e.settleSoon(now)

@@ -371,3 +371,30 @@ func TestAtAStartWhatIsProbedWaits(t *testing.T) {
 	})
 	r.verdicts("api", map[int]bool{})
 }
+
+func TestEveryEndpointHasThreeCheckersHoweverManyThereAre(t *testing.T) {
+	r := newRig(t, nil)
+	var ports []int
+	up := map[int]bool{}
+	for i := range 64 {
+		ports = append(ports, 8001+i)
+		up[8001+i] = true
+	}
+	r.service("api", tcp(), ports...)
+	var checkers []*checker
+	for i := range 32 {
+		checkers = append(checkers, r.checker(fmt.Sprint("c", i), allUp))
+	}
+	testenv.Eventually(t, patience, func() error {
+		all, most := 0, 0
+		for _, c := range checkers {
+			n := len(c.ports())
+			all, most = all+n, max(most, n)
+		}
+		if all != 3*len(ports) || most > 8 { // 1.25 times the mean of 6, rounded up
+			return fmt.Errorf("%d duties, %d at most; want %d, 8 at most", all, most, 3*len(ports))
+		}
+		return nil
+	})
+	r.verdicts("api", up)
+}
