@@ -32,8 +32,8 @@ func Commit(store *facts.Store, world World, set Set) {
 		case facts.TopicHealth, facts.TopicConnect, facts.TopicProxies:
 			topics[status.Topic] = nil
 		case facts.TopicEntries, facts.TopicServices: // committed whole below
-		case facts.TopicRights, facts.TopicRoots, facts.TopicLeaf, facts.TopicGateways, facts.TopicDefaultIntention:
-			// files know none, or the world has it
+		case facts.TopicRights, facts.TopicRoots, facts.TopicLeaf, facts.TopicGateways, facts.TopicDefaultIntention, facts.TopicVerdicts:
+			// files know none, or others have it
 		}
 	}
 	var names []string
