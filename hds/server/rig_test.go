@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/hds/server"
@@ -129,10 +131,13 @@ type checker struct {
 func allUp(uint32) corev3.HealthStatus   { return corev3.HealthStatus_HEALTHY }
 func allDown(uint32) corev3.HealthStatus { return corev3.HealthStatus_UNHEALTHY }
 
+// hello is the first message of a checker, whose ID may end in @ and the node that it says it is on.
 func hello(id string) *healthv3.HealthCheckRequestOrEndpointHealthResponse {
+	id, node, _ := strings.Cut(id, "@")
+	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{"node_name": structpb.NewStringValue(node)}}
 	return &healthv3.HealthCheckRequestOrEndpointHealthResponse{RequestType: &healthv3.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{
 		HealthCheckRequest: &healthv3.HealthCheckRequest{
-			Node: &corev3.Node{Id: id, Cluster: "checker"},
+			Node: &corev3.Node{Id: id, Cluster: "checker", Metadata: metadata},
 			Capability: &healthv3.Capability{HealthCheckProtocols: []healthv3.Capability_Protocol{
 				healthv3.Capability_HTTP, healthv3.Capability_TCP,
 			}},

@@ -398,3 +398,29 @@ func TestEveryEndpointHasThreeCheckersHoweverManyThereAre(t *testing.T) {
 	})
 	r.verdicts("api", up)
 }
+
+func TestARegisteredProxyIsAnIdentityOfItsOwnAndAClaimIsNot(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.Guard = admitted{} })
+	r.service("api", tcp(), 8001)
+	var registered []*facts.Instance
+	for _, id := range []string{"p1", "p2"} {
+		registered = append(registered, &facts.Instance{
+			Node:    facts.Node{Node: "n1", Address: "127.0.0.1", ModifyIndex: 1},
+			Service: facts.Service{Kind: "connect-proxy", ID: id, Service: "checker-proxy", ModifyIndex: 1, Proxy: &facts.Proxy{DestinationServiceName: "checker"}},
+		})
+	}
+	r.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Proxies("dc1", "checker"), registered, confirmed) })
+	for _, id := range []string{"p1@n1", "p2@N1", "p3@n1", "p1@elsewhere", "p1"} {
+		r.checker(id, allUp, "x-consul-token", "one for all")
+	}
+	testenv.Eventually(t, patience, func() error {
+		ids := map[string]int{}
+		for _, c := range r.server.Checkers() {
+			ids[c.Checker]++
+		}
+		if len(ids) != 3 || ids["proxy:n1/p1"] != 1 || ids["proxy:n1/p2"] != 1 {
+			return fmt.Errorf("identities %v, want two of proxies, and one for all others of the token", ids)
+		}
+		return nil
+	})
+}
