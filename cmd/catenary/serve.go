@@ -21,14 +21,7 @@ import (
 )
 
 func newServe() *cobra.Command {
-	var from sourceFlags
-	var port grpcFlags
-	var auth authFlags
-	var identity identityFlags
-	var ask questionFlags
-	var toLinkerd linkerdFlags
-	var discover discoveryFlags
-	var adminAddr, level, format string
+	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the control plane",
@@ -41,51 +34,73 @@ Consul again, and renew those of sidecars.`,
 		Example: "  catenary serve --from examples/shop",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLogger(cmd.ErrOrStderr(), level, format)
+			p, err := f.open(cmd)
 			if err != nil {
-				return err
-			}
-			p := &plane{log: log, counts: metrics.New(version)}
-			if p.source, err = from.open(log, p.counts); err != nil {
-				return err
-			}
-			if p.auth, err = auth.open(from.from != "", port.tls.CA != "", log); err != nil {
-				return err
-			}
-			if p.certificates, err = identity.open(p.source, log, p.counts); err != nil {
-				return err
-			}
-			if p.questions, err = ask.open(); err != nil {
-				return err
-			}
-			if p.checks, err = discover.open(); err != nil {
-				return err
-			}
-			if p.linkerd, err = toLinkerd.open(); err != nil {
-				return err
-			}
-			if p.server, err = port.server(p); err != nil {
-				return err
-			}
-			if err := p.listen(cmd.Context(), port.addr, adminAddr, port.tls.Cert != ""); err != nil {
 				return err
 			}
 			return p.run(cmd.Context())
 		},
 	}
-	from.register(cmd)
-	from.registerFollowing(cmd)
-	flags := cmd.Flags()
-	port.register(flags)
-	auth.register(flags)
-	identity.register(flags)
-	ask.register(flags)
-	toLinkerd.register(flags)
-	discover.register(flags)
-	flags.StringVar(&adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
-	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
-	flags.StringVar(&format, "log-format", "text", "text or json")
+	f.register(cmd)
 	return cmd
+}
+
+// serveFlags are those of `catenary serve`, part by part.
+type serveFlags struct {
+	from                     sourceFlags
+	port                     grpcFlags
+	auth                     authFlags
+	identity                 identityFlags
+	ask                      questionFlags
+	linkerd                  linkerdFlags
+	discover                 discoveryFlags
+	adminAddr, level, format string
+}
+
+func (f *serveFlags) register(cmd *cobra.Command) {
+	f.from.register(cmd)
+	f.from.registerFollowing(cmd)
+	flags := cmd.Flags()
+	f.port.register(flags)
+	f.auth.register(flags)
+	f.identity.register(flags)
+	f.ask.register(flags)
+	f.linkerd.register(flags)
+	f.discover.register(flags)
+	flags.StringVar(&f.adminAddr, "admin-addr", defaultAdminAddr, "the `address` of the HTTP side")
+	flags.StringVar(&f.level, "log-level", "info", "trace, debug, info, warn, error or off")
+	flags.StringVar(&f.format, "log-format", "text", "text or json")
+}
+
+// open makes the parts, and takes the ports.
+func (f *serveFlags) open(cmd *cobra.Command) (*plane, error) {
+	log, err := newLogger(cmd.ErrOrStderr(), f.level, f.format)
+	if err != nil {
+		return nil, err
+	}
+	p := &plane{log: log, counts: metrics.New(version)}
+	if p.source, err = f.from.open(log, p.counts); err != nil {
+		return nil, err
+	}
+	if p.auth, err = f.auth.open(f.from.from != "", f.port.tls.CA != "", log); err != nil {
+		return nil, err
+	}
+	if p.certificates, err = f.identity.open(p.source, log, p.counts); err != nil {
+		return nil, err
+	}
+	if p.questions, err = f.ask.open(); err != nil {
+		return nil, err
+	}
+	if p.checks, err = f.discover.open(); err != nil {
+		return nil, err
+	}
+	if p.linkerd, err = f.linkerd.open(); err != nil {
+		return nil, err
+	}
+	if p.server, err = f.port.server(p); err != nil {
+		return nil, err
+	}
+	return p, p.listen(cmd.Context(), f.port.addr, f.adminAddr, f.port.tls.Cert != "")
 }
 
 // plane is a control plane: what flows is facts, from the source into the store, and from there by the
