@@ -87,6 +87,7 @@ func paths() []string {
 		"/api/v1/proxies", "/api/v1/proxies/a-sidecar-proxy", "/api/v1/proxies/nobody", "/api/v1/problems", "/api/v1/watches",
 		"/api/v1/chains/a", "/api/v1/endpoints/a", "/api/v1/explanations/a", "/v1/discovery-chain/a",
 		"/api/v1/resources/a-sidecar-proxy", "/api/v1/explain/a?kind=mesh&path=/",
+		"/api/v1/health", "/api/v1/health/a", "/api/v1/checkers",
 		"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/block?debug=1",
 		"/debug/pprof/mutex?debug=1", "/debug/pprof/threadcreate?debug=1",
