@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/catenary-mesh/catenary/xds/envoy"
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
@@ -31,15 +32,10 @@ const (
 	nodeExtensions protowire.Number = 9 // Node.extensions
 )
 
-// wasmExtensions are the names of the only extensions that are kept of a node: what runs modules of WebAssembly,
-// and the filters that they are. An Envoy that lacks one refuses a listener with such a module.
-func wasmExtensions() []string {
-	return []string{"envoy.wasm.runtime.v8", "envoy.filters.network.wasm", "envoy.filters.http.wasm"}
-}
-
-// runsWasm reports whether an Envoy with these extensions takes modules of WebAssembly as filters.
+// runsWasm reports whether an Envoy with these extensions takes modules of WebAssembly as filters. No others are
+// kept of a node.
 func runsWasm(extensions []*corev3.Extension) bool {
-	for _, name := range wasmExtensions() {
+	for _, name := range envoy.EvictionNeeds() {
 		if !slices.ContainsFunc(extensions, func(e *corev3.Extension) bool { return e.GetName() == name }) {
 			return false
 		}
@@ -74,7 +70,7 @@ func (r *request) decode(data []byte) error {
 
 // withoutExtensions returns a message without the extensions of its node that nobody reads.
 func withoutExtensions(data []byte, node protowire.Number) ([]byte, error) {
-	kept := wasmExtensions()
+	kept := envoy.EvictionNeeds()
 	return edit(data, node, func(out, field []byte) ([]byte, error) {
 		_, _, head := protowire.ConsumeTag(field)
 		value, n := protowire.ConsumeBytes(field[head:])

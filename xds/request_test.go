@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/catenary-mesh/catenary/xds/envoy"
 	"github.com/catenary-mesh/catenary/xds/session"
 )
 
@@ -94,7 +95,7 @@ func TestOfANodeOnlyWhatIsReadIsDecoded(t *testing.T) {
 // An Envoy that is built without one of these refuses the whole listener.
 func TestAnEnvoyRunsWasmWhenItHasAllOfIt(t *testing.T) {
 	var all []*corev3.Extension
-	for n, name := range wasmExtensions() {
+	for n, name := range envoy.EvictionNeeds() {
 		if runsWasm(all) {
 			t.Errorf("with %d of the extensions it does", n)
 		}
@@ -136,7 +137,7 @@ func FuzzRequestDecoding(f *testing.F) {
 				want.Node = nil
 			} else if want.Node != nil {
 				want.Node.Extensions = slices.DeleteFunc(want.Node.Extensions, func(e *corev3.Extension) bool {
-					return !slices.ContainsFunc(wasmExtensions(), func(name string) bool { return strings.Contains(e.String(), name) })
+					return !slices.ContainsFunc(envoy.EvictionNeeds(), func(name string) bool { return strings.Contains(e.String(), name) })
 				})
 			}
 			if diff := cmp.Diff(session.FromSotW(want), r.Request, protocmp.Transform()); diff != "" {

@@ -35,6 +35,12 @@ const (
 	wasmRuntime = "envoy.wasm.runtime.v8"
 )
 
+// EvictionNeeds are the extensions that an Envoy must have to end what has come to be forbidden: what runs the
+// module, and the filters that it is. One that lacks any refuses a listener with the module.
+func EvictionNeeds() []string {
+	return []string{wasmRuntime, "envoy.filters.network.wasm", "envoy.filters.http.wasm"}
+}
+
 // plugin is a half of the module. If it fails Envoy goes on without it: who may enter is decided elsewhere.
 func plugin(name, root string) *wasmv3.PluginConfig {
 	return &wasmv3.PluginConfig{
