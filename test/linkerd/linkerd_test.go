@@ -128,11 +128,17 @@ func start(t *testing.T, args ...string) scene {
 // heard returns when catenary has heard of a service: what Consul took in a moment ago it may not know yet.
 func (s scene) heard(t *testing.T, service string, addresses ...string) {
 	t.Helper()
+	s.says(t, "get", service+".service.consul", append(addresses, "add ")...)
+}
+
+// says returns when the first answer to a question has all the words.
+func (s scene) says(t *testing.T, kind, name string, words ...string) {
+	t.Helper()
 	testenv.Eventually(t, patience, func() error {
-		got := ask(t, "get", s.catenary.GRPCAddr, service+".service.consul").next()
-		for _, a := range append(addresses, "add ") {
-			if !strings.Contains(got, a) {
-				return fmt.Errorf("of %s it says %q", service, got)
+		got := ask(t, kind, s.catenary.GRPCAddr, name).next()
+		for _, word := range words {
+			if !strings.Contains(got, word) {
+				return fmt.Errorf("of %s it says %q", name, got)
 			}
 		}
 		return nil
@@ -194,7 +200,8 @@ Protocol = "http"`)
 		Kind: api.ServiceKindConnectProxy, Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "api", DestinationServiceID: "api-1"},
 	})
 	s.heard(t, "api-sidecar-proxy")
-	s.heard(t, "api")
+	s.heard(t, "api", "10.0.0.1:20000")
+	s.says(t, "profile", "api.service.consul:80", "opaque=false")
 	profile := ask(t, "profile", s.catenary.GRPCAddr, "api.service.consul:80")
 	profile.wants("name=api.service.dc1.consul", "opaque=false", "overrides=api.service.dc1.consul:80=10000", "routes=0")
 	s.WriteEntry(`Kind = "service-resolver"
