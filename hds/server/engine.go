@@ -58,7 +58,7 @@ func newEngine(cfg Config) *engine {
 	return &engine{
 		cfg: cfg, log: cfg.Logger,
 		assignment: hds.NewAssignment(hds.AssignmentConfig{}),
-		verdicts:   hds.NewVerdicts(hds.VerdictsConfig{ReportInterval: cfg.ReportInterval}),
+		verdicts:   hds.NewVerdicts(hds.VerdictsConfig{ReportInterval: cfg.ReportInterval, Hold: cfg.Hold}),
 		canary:     hds.NewCanary(),
 		checkers:   map[string]*checker{}, services: map[string]*service{}, sets: map[string]*service{},
 		stale: map[string]struct{}{}, due: map[string]struct{}{}, frozen: map[string]bool{},

@@ -36,6 +36,8 @@ type Config struct {
 	FromChecks bool
 	// ReportInterval is how often checkers report, 1 s by default.
 	ReportInterval time.Duration
+	// Hold is how long a verdict stays when nobody votes, 30 s by default.
+	Hold time.Duration
 	// StartWithin is how long the sets of probed services wait for verdicts at a start, 3 s by default.
 	StartWithin time.Duration
 	// FirstMessageWithin is how long a checker may take to say who it is, 30 s by default.
