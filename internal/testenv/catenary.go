@@ -31,6 +31,10 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
+// Race reports whether the tests, and with them the program, are built with the race detector: then both take
+// several times as long.
+func Race() bool { return raceFlag == "-race=true" }
+
 // Program returns the path of the catenary binary, built from the tree under test.
 func Program(t testing.TB) string {
 	t.Helper()
