@@ -44,6 +44,7 @@ var build = sync.OnceValues(func() (string, error) {
 type asker struct {
 	t     *testing.T
 	lines chan string
+	end   func() // it may be called again
 }
 
 func ask(t *testing.T, kind, addr, path string, token ...string) *asker {
@@ -68,11 +69,12 @@ func ask(t *testing.T, kind, addr, path string, token ...string) *asker {
 		defer close(a.lines)
 		a.read(out)
 	}()
-	t.Cleanup(func() {
+	a.end = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-done
 		_ = cmd.Wait()
 	})
+	t.Cleanup(a.end)
 	return a
 }
 
@@ -135,7 +137,9 @@ func (s scene) heard(t *testing.T, service string, addresses ...string) {
 func (s scene) says(t *testing.T, kind, name string, words ...string) {
 	t.Helper()
 	testenv.Eventually(t, patience, func() error {
-		got := ask(t, kind, s.catenary.GRPCAddr, name).next()
+		asked := ask(t, kind, s.catenary.GRPCAddr, name)
+		got := asked.next()
+		asked.end()
 		for _, word := range words {
 			if !strings.Contains(got, word) {
 				return fmt.Errorf("of %s it says %q", name, got)
