@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,7 +51,23 @@ func NewAuthority(t testing.TB) *Authority {
 // same file name replaces it.
 func (a *Authority) Issue(file string, names ...string) (certFile, keyFile string) {
 	a.t.Helper()
+	return a.issue(file, a.template(file), names)
+}
+
+// IssueURI is Issue for a client that is known by a URI.
+func (a *Authority) IssueURI(file, uri string) (certFile, keyFile string) {
+	a.t.Helper()
+	u, err := url.Parse(uri)
+	if err != nil {
+		a.t.Fatal(err)
+	}
 	template := a.template(file)
+	template.URIs = []*url.URL{u}
+	return a.issue(file, template, nil)
+}
+
+func (a *Authority) issue(file string, template *x509.Certificate, names []string) (certFile, keyFile string) {
+	a.t.Helper()
 	template.DNSNames, template.IPAddresses = names, []net.IP{net.IPv4(127, 0, 0, 1)}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}

@@ -122,6 +122,9 @@ func (e *Envoy) Restart() {
 // Stop ends Envoy and returns when it is gone.
 func (e *Envoy) Stop() { e.halt(false) }
 
+// Kill ends Envoy without asking it, as a machine that fails would.
+func (e *Envoy) Kill() { e.halt(true) }
+
 func (e *Envoy) halt(kill bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

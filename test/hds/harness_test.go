@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a change may take to arrive on a busy machine.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // fleet is a catenary over a directory of files, the Envoys that probe for it, and one that follows.
 type fleet struct {
@@ -59,8 +59,11 @@ func instance(service, id string, port int, meta ...string) string {
 }
 
 // fast is a probe ten times a second.
-func fast(meta ...string) []string {
-	return append([]string{"hds-interval", "100ms", "hds-timeout", "300ms", "hds-healthy-threshold", "1"}, meta...)
+func fast(meta ...string) []string { return probe("300ms", meta...) }
+
+// probe is one that may take as long.
+func probe(timeout string, meta ...string) []string {
+	return append([]string{"hds-interval", "100ms", "hds-timeout", timeout, "hds-healthy-threshold", "1"}, meta...)
 }
 
 // checker starts an Envoy that probes.
@@ -124,6 +127,23 @@ func (f *fleet) checkers(working int) []server.CheckerStatus {
 		return nil
 	})
 	return list
+}
+
+// endpoint returns what health discovery knows of a port of a service.
+func (f *fleet) endpoint(service string, port int) (server.EndpointHealth, error) {
+	f.t.Helper()
+	var list []server.ServiceHealth
+	if err := f.catenary.API("/api/v1/health/"+service, &list); err != nil {
+		return server.EndpointHealth{}, err
+	}
+	for _, s := range list {
+		for _, e := range s.Endpoints {
+			if strings.HasSuffix(e.Address, fmt.Sprintf(":%d", port)) {
+				return e, nil
+			}
+		}
+	}
+	return server.EndpointHealth{}, fmt.Errorf("nothing is known of the port %d of %s", port, service)
 }
 
 // up waits until all endpoints of a service are up by the word of all their checkers.
