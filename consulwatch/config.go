@@ -87,6 +87,9 @@ type Limits struct {
 	// Pace is the least time between two queries for one topic, 20 ms by default: a lone change is
 	// read at once, and those that follow it are read together.
 	Pace time.Duration
+	// VirtualIPs is how often the virtual IPs of a service are asked for, 30 s by default: nothing tells of a
+	// change. Above 1,500 services it is less often.
+	VirtualIPs time.Duration
 	// Silence is how long a snapshot of events may pause before there is taken to be none, 10 s by
 	// default: a busy Consul takes seconds to begin one.
 	Silence time.Duration
@@ -110,6 +113,7 @@ func (l Limits) withDefaults() Limits {
 	l.RetryMin = cmp.Or(l.RetryMin, 250*time.Millisecond)
 	l.RetryMax = cmp.Or(l.RetryMax, 10*time.Second)
 	l.ConfirmMax = cmp.Or(l.ConfirmMax, 30*time.Second)
+	l.VirtualIPs = cmp.Or(l.VirtualIPs, 30*time.Second)
 	l.Silence = cmp.Or(l.Silence, 10*time.Second)
 	l.Reload = cmp.Or(l.Reload, reloadTime)
 	l.Pace = cmp.Or(l.Pace, 20*time.Millisecond)

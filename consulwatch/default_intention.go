@@ -26,6 +26,8 @@ func (s *Source) followTopic(ctx context.Context, to *sink) {
 		s.followDefaultIntention(ctx, to)
 	case facts.TopicGateways:
 		s.followGateways(ctx, to)
+	case facts.TopicVirtualIPs:
+		s.followVirtualIPs(ctx, to)
 	default:
 		s.follow(ctx, to)
 	}

@@ -50,6 +50,8 @@ func queryFor(topic facts.Topic, dc string) query {
 		return query{path: "/v1/agent/self"}
 	case facts.TopicGateways:
 		return query{path: "/v1/catalog/services", dc: dc, filter: onlyGateways}
+	case facts.TopicVirtualIPs:
+		return query{path: virtualIPsOf + name, dc: dc} // of each service alone
 	case facts.TopicLeaf: // its certificate is signed, not followed
 	case facts.TopicRights: // asked of the client's token, not followed
 	case facts.TopicVerdicts: // not Consul's

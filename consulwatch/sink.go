@@ -196,7 +196,7 @@ func (k *sink) decode(a answer) (decoded, error) {
 		var names []string
 		names, err = decodeServices(a.body)
 		d.put = func(_ *facts.Tx, r facts.Reading) facts.Outcome { return k.gateways.named(names, r.Confirmed) }
-	case facts.TopicRights, facts.TopicDefaultIntention, facts.TopicLeaf, facts.TopicVerdicts: // never read so
+	case facts.TopicRights, facts.TopicDefaultIntention, facts.TopicLeaf, facts.TopicVerdicts, facts.TopicVirtualIPs: // never read so
 	}
 	if err != nil {
 		err = &failure{

@@ -34,6 +34,8 @@ const (
 	TopicGateways TopicKind = "gateways"
 	// TopicVerdicts is what health discovery found out about the endpoints of a service; it alone writes it.
 	TopicVerdicts TopicKind = "verdicts"
+	// TopicVirtualIPs is the virtual IPs of the services of a datacenter.
+	TopicVirtualIPs TopicKind = "virtual-ips"
 )
 
 // Topic is what a source follows as one: it is read whole, becomes known whole, and is needed or not.

@@ -32,7 +32,7 @@ func Commit(store *facts.Store, world World, set Set) {
 		case facts.TopicHealth, facts.TopicConnect, facts.TopicProxies:
 			topics[status.Topic] = nil
 		case facts.TopicEntries, facts.TopicServices: // committed whole below
-		case facts.TopicRights, facts.TopicRoots, facts.TopicLeaf, facts.TopicGateways, facts.TopicDefaultIntention, facts.TopicVerdicts:
+		case facts.TopicRights, facts.TopicRoots, facts.TopicLeaf, facts.TopicGateways, facts.TopicDefaultIntention, facts.TopicVerdicts, facts.TopicVirtualIPs:
 			// files know none, or others have it
 		}
 	}
