@@ -22,33 +22,89 @@ func ShapeOf(d Duty, version string) Shape {
 	return s
 }
 
+// Departure is how a checker came to have no duties.
+type Departure uint8
+
+// The departures. Left is a connection that broke, as that of an Envoy that ends; Orderly one that either side
+// ended as it should, which shows that the checker lived; Broken a checker that is silent, or reports something
+// else than it was told.
+const (
+	Left Departure = iota
+	Orderly
+	Broken
+)
+
 // Canary lets new shapes of duty out to one checker each, and to the others once that one has reported on
-// them. A shape whose checker went away is tried again beside few others, then by itself; at the third time it is
-// given to nobody for a while. It is not safe for concurrent use.
+// them. A shape that its checker may have ended of, or never reported on, is tried by another, beside few other
+// shapes and then by itself; after three different identities it is given to nobody for a while. One identity
+// alone keeps a shape from itself only. It is not safe for concurrent use.
 type Canary struct {
+	// window is how long after it was sent a shape can end an Envoy: those that are known to do it do so as they
+	// are read or at the first report, and the rest is for a busy machine to notice it.
+	window time.Duration
+	// patience is how long a trial may take before another checker has its turn.
+	patience time.Duration
+
 	shapes map[Shape]*trial
-	// trials are the shapes that a checker tries.
-	trials map[string]map[Shape]struct{}
+	// tries are the shapes that a checker tries.
+	tries map[string]*tries
+	// bystander is when a checker left last that tried nothing, and late the strikes of about that time.
+	bystander time.Time
+	late      []strike
 }
 
 // trial is what is known of a shape.
 type trial struct {
-	proven  bool
+	proven bool
+	// checker tries it since a time, and was sent it; zero while it has not been.
+	checker     string
+	since, sent time.Time
+	// marks are on the identities that have tried it in vain.
+	marks map[string]mark
+	// excused counts departures that looked like those of others.
+	excused int
+}
+
+// mark is that an identity has tried a shape in vain, and is not given it before a time.
+type mark struct {
+	strikes       int
+	struck, until time.Time
+}
+
+type tries struct {
+	shapes map[Shape]struct{}
+	// most is how many there may be.
+	most int
+}
+
+type strike struct {
+	trial   *trial
 	checker string
-	strikes int
-	struck  time.Time
+	at      time.Time
 }
 
 const (
-	maxStrikes   = 3
-	penance      = 10 * time.Minute
+	maxStrikes = 3
+	penance    = 10 * time.Minute
+	// slack is what the window has beyond the interval of reports.
+	slack = 2 * time.Second
+	// together is within what departures have one cause, such as a machine or a line that fails.
+	together = time.Second
+	// maxExcused bounds how often a shape is believed to have had no part in its checker's end: in a fleet that
+	// is being restarted there is always someone else who leaves.
+	maxExcused   = 3
+	maxMarks     = 16
 	maxShapes    = 65536
 	forgetShapes = maxShapes / 2
 )
 
-// NewCanary returns a canary that knows no shape.
-func NewCanary() *Canary {
-	return &Canary{shapes: map[Shape]*trial{}, trials: map[string]map[Shape]struct{}{}}
+// NewCanary returns a canary that knows no shape, for checkers that report at the interval.
+func NewCanary(interval time.Duration) *Canary {
+	interval = ReportInterval(interval)
+	return &Canary{
+		window: interval + slack, patience: 3*interval + 5*time.Second,
+		shapes: map[Shape]*trial{}, tries: map[string]*tries{},
+	}
 }
 
 // Admit reports whether the checker may be given the shape now, and why not. The first who asks for a new
@@ -56,80 +112,206 @@ func NewCanary() *Canary {
 func (c *Canary) Admit(now time.Time, s Shape, checker string) (ok bool, why string) {
 	t, known := c.shapes[s]
 	if !known {
-		c.forget()
+		c.forget(now)
 		t = &trial{}
 		c.shapes[s] = t
 	}
+	if t.checker != "" && t.checker != checker && now.Sub(t.since) > c.patience {
+		c.end(now, s, false)
+	}
+	m := t.marks[checker]
 	switch {
 	case t.proven || t.checker == checker:
 		return true, ""
 	case t.checker != "":
 		return false, "another checker tries it first"
-	case t.strikes >= maxStrikes && now.Sub(t.struck) < penance:
-		return false, fmt.Sprintf("%d checkers in a row went away as they got it: it is tried again %v after the last", t.strikes, penance)
-	case !c.roomFor(t, checker):
+	case now.Before(m.until):
+		return false, fmt.Sprintf("it has tried this %d times in vain, and others come first", max(m.strikes, 1))
+	case t.strikers(now) >= maxStrikes:
+		return false, fmt.Sprintf("%d checkers in a row went away as they got it: it is tried again %v after they did", maxStrikes, penance)
+	}
+	return c.try(now, s, checker, atATime(max(m.strikes, t.strikers(now))))
+}
+
+// try has the checker try one shape more, if there is room: most is how many it may try at a time with this one.
+func (c *Canary) try(now time.Time, s Shape, checker string, most int) (ok bool, why string) {
+	has := c.tries[checker]
+	if has == nil {
+		has = &tries{map[Shape]struct{}{}, maxShapes}
+		c.tries[checker] = has
+	}
+	if len(has.shapes) >= min(most, has.most) {
 		return false, "few are tried at a time, because a checker went away as it got it"
 	}
-	t.checker = checker
-	if c.trials[checker] == nil {
-		c.trials[checker] = map[Shape]struct{}{}
-	}
-	c.trials[checker][s] = struct{}{}
+	has.shapes[s], has.most = struct{}{}, min(most, has.most)
+	t := c.shapes[s]
+	t.checker, t.since, t.sent = checker, now, time.Time{}
 	return true, ""
 }
 
-// together is how many shapes a checker tries at a time, by the strikes of the worst: a normal end of a
+// atATime is how many shapes a checker tries together, by the strikes of the worst: a normal end of a
 // checker puts all that it tried under suspicion, and soon tells them apart from one that ends it.
-func together(strikes int) int {
+func atATime(strikes int) int {
 	return [...]int{maxShapes, 16, 1, 1}[min(strikes, maxStrikes)]
 }
 
-// roomFor reports whether the checker may try one more.
-func (c *Canary) roomFor(t *trial, checker string) bool {
-	most := together(t.strikes)
-	for s := range c.trials[checker] {
-		most = min(most, together(c.shapes[s].strikes))
-	}
-	return len(c.trials[checker]) < most
-}
-
 // Trying reports whether the checker tries anything.
-func (c *Canary) Trying(checker string) bool { return len(c.trials[checker]) > 0 }
-
-// Prove says that the checker reports as it was told, and with it on all that it tries. It reports whether
-// that is news: others may have the shapes now.
-func (c *Canary) Prove(checker string) bool {
-	tried := c.trials[checker]
-	for s := range tried {
-		*c.shapes[s] = trial{proven: true}
-	}
-	delete(c.trials, checker)
-	return len(tried) > 0
+func (c *Canary) Trying(checker string) bool {
+	has := c.tries[checker]
+	return has != nil && len(has.shapes) > 0
 }
 
-// Gone says that the checker went away. What it tried is under suspicion. It reports whether there was
-// anything: others may try it now.
-func (c *Canary) Gone(now time.Time, checker string) bool {
-	tried := c.trials[checker]
-	for s := range tried {
-		t := c.shapes[s]
-		t.checker, t.strikes, t.struck = "", min(t.strikes+1, maxStrikes), now
-	}
-	delete(c.trials, checker)
-	return len(tried) > 0
-}
-
-// forget keeps the shapes from growing without bound: what is proven can be proven again.
-func (c *Canary) forget() {
-	if len(c.shapes) < maxShapes {
+// Sent says that the checker was sent a specifier with these shapes. What it was to try and is not among them
+// is for others to try.
+func (c *Canary) Sent(now time.Time, checker string, shapes map[Shape]bool) {
+	if !c.Trying(checker) {
 		return
 	}
-	for s, t := range c.shapes {
-		if len(c.shapes) <= forgetShapes {
+	for s := range c.tries[checker].shapes {
+		t := c.shapes[s]
+		switch {
+		case !shapes[s]:
+			t.checker = ""
+			c.drop(checker, s)
+		case t.sent.IsZero():
+			t.sent = now
+		}
+	}
+}
+
+// Prove says that the checker reports on all that it was sent, and as it was told. It reports whether that is
+// news: others may have the shapes now.
+func (c *Canary) Prove(checker string) bool {
+	news := false
+	if !c.Trying(checker) {
+		return news
+	}
+	for s := range c.tries[checker].shapes {
+		if t := c.shapes[s]; !t.sent.IsZero() {
+			*t = trial{proven: true}
+			c.drop(checker, s)
+			news = true
+		}
+	}
+	return news
+}
+
+// Gone says that the checker has no duties any more. It reports whether others may try now what it tried, or
+// what was kept from them.
+func (c *Canary) Gone(now time.Time, checker string, how Departure) bool {
+	if !c.Trying(checker) {
+		delete(c.tries, checker)
+		return how == Left && c.excuse(now)
+	}
+	for s := range c.tries[checker].shapes {
+		c.end(now, s, c.suspect(now, c.shapes[s], how))
+	}
+	delete(c.tries, checker)
+	return true
+}
+
+// suspect reports whether a trial's end counts against the shape.
+func (c *Canary) suspect(now time.Time, t *trial, how Departure) bool {
+	switch {
+	case t.sent.IsZero() || how == Orderly:
+		return false
+	case how == Broken:
+		return true
+	case now.Sub(t.sent) > c.window:
+		return false
+	case now.Sub(c.bystander) <= together && t.excused < maxExcused:
+		t.excused++
+		return false
+	}
+	if n := len(c.late); n > 0 && now.Sub(c.late[n-1].at) > together {
+		c.late = nil
+	}
+	c.late = append(c.late, strike{t, t.checker, now})
+	return true
+}
+
+// excuse takes back the strikes of those who left together with one who tried nothing.
+func (c *Canary) excuse(now time.Time) bool {
+	c.bystander = now
+	excused := false
+	for _, s := range c.late {
+		if m := s.trial.marks[s.checker]; m.strikes > 0 && now.Sub(s.at) <= together && s.trial.excused < maxExcused {
+			s.trial.excused++
+			s.trial.marks[s.checker] = mark{m.strikes - 1, m.struck, now.Add(pause(0))}
+			excused = true
+		}
+	}
+	c.late = nil
+	return excused
+}
+
+// end ends a trial in vain, and marks who tried.
+func (c *Canary) end(now time.Time, s Shape, struck bool) {
+	t := c.shapes[s]
+	m, known := t.marks[t.checker]
+	if struck {
+		m.strikes, m.struck = m.strikes+1, now
+	}
+	m.until = now.Add(pause(m.strikes))
+	if t.marks == nil {
+		t.marks = map[string]mark{}
+	}
+	if !known && len(t.marks) >= maxMarks {
+		t.forgetMark()
+	}
+	t.marks[t.checker] = m
+	c.drop(t.checker, s)
+	t.checker = ""
+}
+
+// pause is how long an identity is not given a shape that it has tried in vain: long enough for others to try it.
+func pause(strikes int) time.Duration {
+	return [...]time.Duration{5 * time.Second, 10 * time.Second, time.Minute, penance}[min(strikes, maxStrikes)]
+}
+
+// forgetMark makes room for another mark.
+func (t *trial) forgetMark() {
+	oldest, found := "", false
+	for id, m := range t.marks {
+		if !found || m.until.Before(t.marks[oldest].until) {
+			oldest, found = id, true
+		}
+	}
+	delete(t.marks, oldest)
+}
+
+// strikers is how many identities the shape has ended lately, as it seems.
+func (t *trial) strikers(now time.Time) int {
+	n := 0
+	for _, m := range t.marks {
+		if m.strikes > 0 && now.Sub(m.struck) < penance {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Canary) drop(checker string, s Shape) {
+	has := c.tries[checker]
+	if delete(has.shapes, s); len(has.shapes) == 0 {
+		delete(c.tries, checker)
+	}
+}
+
+// forget keeps the shapes from growing without bound: what is proven can be proven again. What is under suspicion
+// goes last, for whoever makes up shapes must not have it tried again.
+func (c *Canary) forget(now time.Time) {
+	for _, all := range []bool{false, true} {
+		if len(c.shapes) < maxShapes {
 			return
 		}
-		if t.checker == "" {
-			delete(c.shapes, s)
+		for s, t := range c.shapes {
+			if len(c.shapes) <= forgetShapes {
+				return
+			}
+			if t.checker == "" && (all || t.strikers(now) == 0) {
+				delete(c.shapes, s)
+			}
 		}
 	}
 }

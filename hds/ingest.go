@@ -200,8 +200,8 @@ func (r *Reports) compare() []Observation {
 // Problem says what is wrong with the checker, so that its duties are better given to others: it is silent,
 // or reports something else than it was told. It is empty for one that is fine.
 func (r *Reports) Problem(now time.Time) string {
-	if silence := now.Sub(r.heard); silence > Patience(r.interval) {
-		return fmt.Sprintf("it has not reported for %v", silence.Round(time.Millisecond))
+	if r.Silent(now) {
+		return fmt.Sprintf("it has not reported for %v", now.Sub(r.heard).Round(time.Millisecond))
 	}
 	// Reports that were on their way as the duty changed are about the old one.
 	if r.everHeard && r.mismatch != "" && now.Sub(r.told) > r.grace() && now.Sub(r.matched) > r.grace() {
@@ -209,6 +209,9 @@ func (r *Reports) Problem(now time.Time) string {
 	}
 	return ""
 }
+
+// Silent reports whether the checker has said nothing for too long.
+func (r *Reports) Silent(now time.Time) bool { return now.Sub(r.heard) > Patience(r.interval) }
 
 func (r *Reports) grace() time.Duration { return max(2*r.interval, time.Second) }
 

@@ -41,6 +41,7 @@ type stream struct {
 	heard   uint64
 	// broken says why it has no duties; strikes count how often that was so.
 	broken  string
+	astray  bool      // it is for what it reported
 	mended  time.Time // when a broken one may have duties again
 	strikes int
 	expires time.Time                      // of a lease
@@ -87,8 +88,8 @@ func (c *checker) describe() hds.Checker {
 
 // retire takes the duties from a checker's working stream, and gives them to another of its streams, or to
 // others.
-func (e *engine) retire(now time.Time, c *checker) {
-	if e.canary.Gone(now, c.id) {
+func (e *engine) retire(now time.Time, c *checker, how hds.Departure) {
+	if e.canary.Gone(now, c.id, how) {
 		e.retry()
 	}
 	e.verdicts.Drop(c.id)
@@ -105,14 +106,14 @@ func (e *engine) retire(now time.Time, c *checker) {
 }
 
 // leave takes out a stream.
-func (e *engine) leave(now time.Time, s *stream) {
+func (e *engine) leave(now time.Time, s *stream, how hds.Departure) {
 	c := e.checkers[s.id]
 	if c == nil {
 		return
 	}
 	c.streams = slices.DeleteFunc(c.streams, func(x *stream) bool { return x == s })
 	if c.active == s {
-		e.retire(now, c)
+		e.retire(now, c, how)
 	}
 	if len(c.streams) == 0 {
 		delete(e.checkers, s.id)
@@ -130,12 +131,16 @@ const (
 func (e *engine) judge(c *checker, now time.Time) {
 	for _, s := range slices.Clone(c.streams) {
 		if s.fetches && now.After(s.expires) {
-			e.leave(now, s)
+			e.leave(now, s, hds.Orderly)
 			continue
 		}
 		problem := s.reports.Problem(now)
 		switch {
 		case problem != "" && s.broken == "":
+			s.astray = !s.reports.Silent(now)
+			if s.astray && !e.mayBreak() {
+				continue
+			}
 			s.broken = problem
 			s.strikes++
 			s.mended = now.Add(min(firstPenance<<min(s.strikes-1, 10), mostPenance))
@@ -143,7 +148,7 @@ func (e *engine) judge(c *checker, now time.Time) {
 			e.log.Warn("a checker is broken: others get its duties", "checker", s.id, "node", s.hello.NodeID, "reason", problem)
 			e.offer(s, nil, nil)
 			if c.active == s {
-				e.retire(now, c)
+				e.retire(now, c, hds.Broken)
 			}
 		case problem == "" && s.broken != "" && now.After(s.mended):
 			s.broken = ""
@@ -153,6 +158,21 @@ func (e *engine) judge(c *checker, now time.Time) {
 			}
 		}
 	}
+}
+
+// mayBreak reports whether one more checker may lose its duties for what it reports. When many are late to do as
+// they were told, it is the machine or the network that is slow: others would be as late, with more to do, until
+// nobody is left.
+func (e *engine) mayBreak() bool {
+	astray := 0
+	for _, c := range e.checkers {
+		for _, s := range c.streams {
+			if s.astray && s.broken != "" {
+				astray++
+			}
+		}
+	}
+	return astray == 0 || astray*3 < len(e.checkers)
 }
 
 // retry has all checkers asked again which shapes they may have.
@@ -256,10 +276,19 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 	s.reports.Told(now, o.spec)
 	e.counts.Specifiers++
 	if c := e.checkers[s.id]; c != nil && c.active == s {
+		e.canary.Sent(now, s.id, shapesOf(o.duties, s.hello.Version))
 		e.verdicts.Assign(now, c.describe(), o.duties, o.waiting)
 		e.settleSoon(now)
 	}
 	return o.message
+}
+
+func shapesOf(duties []hds.Duty, version string) map[hds.Shape]bool {
+	shapes := map[hds.Shape]bool{}
+	for _, d := range duties {
+		shapes[hds.ShapeOf(d, version)] = true
+	}
+	return shapes
 }
 
 // hear takes in a report.
@@ -278,8 +307,7 @@ func (e *engine) hear(now time.Time, s *stream, raw []byte) error {
 	}
 	e.counts.Observations += uint64(len(seen))
 	e.verdicts.Report(now, s.id, seen)
-	// While there is something to be sent, the report is about less than the checker is to try.
-	if s.offered == nil && s.reports.Matched() && e.canary.Trying(s.id) && len(s.told) > 0 && e.canary.Prove(s.id) {
+	if s.reports.Matched() && e.canary.Prove(s.id) {
 		e.retry()
 	}
 	e.settleSoon(now)

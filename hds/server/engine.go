@@ -59,7 +59,7 @@ func newEngine(cfg Config) *engine {
 		cfg: cfg, log: cfg.Logger,
 		assignment: hds.NewAssignment(hds.AssignmentConfig{}),
 		verdicts:   hds.NewVerdicts(hds.VerdictsConfig{ReportInterval: cfg.ReportInterval, Hold: cfg.Hold}),
-		canary:     hds.NewCanary(),
+		canary:     hds.NewCanary(cfg.ReportInterval),
 		checkers:   map[string]*checker{}, services: map[string]*service{}, sets: map[string]*service{},
 		stale: map[string]struct{}{}, due: map[string]struct{}{}, frozen: map[string]bool{},
 	}

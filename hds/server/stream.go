@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"time"
 
@@ -65,13 +67,12 @@ func (s *Server) serve(st grpc.ServerStream, v2 bool) error {
 	if err := s.do(ctx, func(e *engine, now time.Time) { e.join(now, h) }); err != nil {
 		return quiet(err)
 	}
-	defer func() {
-		// The stream's own context has ended, and the engine may have.
-		_ = s.do(context.WithoutCancel(ctx), func(e *engine, now time.Time) { e.leave(now, h) })
-	}()
 	written := make(chan error, 1)
 	go func() { written <- s.write(ctx, st, h) }()
-	return quiet(s.hear(ctx, h, grant, streamEvents{in, ended, written}))
+	how, err := s.hear(ctx, h, grant, streamEvents{in, ended, written})
+	// The stream's own context has ended, and the engine may have.
+	_ = s.do(context.WithoutCancel(ctx), func(e *engine, now time.Time) { e.leave(now, h, how) })
+	return quiet(err)
 }
 
 // read hands on what a checker says, one message at a time, until the stream ends.
@@ -124,28 +125,32 @@ type streamEvents struct {
 	written <-chan error
 }
 
-// hear takes in reports until the stream ends.
-func (s *Server) hear(ctx context.Context, h *stream, grant *xds.Grant, ev streamEvents) error {
+// hear takes in reports until the stream ends, and returns how it did. An Envoy that dies leaves a connection that
+// broke.
+func (s *Server) hear(ctx context.Context, h *stream, grant *xds.Grant, ev streamEvents) (hds.Departure, error) {
 	for {
 		select {
 		case raw := <-ev.in:
 			var failed error
 			if err := s.do(ctx, func(e *engine, now time.Time) { failed = e.hear(now, h, raw) }); err != nil {
-				return err
+				return hds.Left, err
 			}
 			if failed != nil {
-				return status.Error(codes.InvalidArgument, "the report cannot be read: "+failed.Error())
+				return hds.Orderly, status.Error(codes.InvalidArgument, "the report cannot be read: "+failed.Error())
 			}
 		case err := <-ev.ended:
-			return err
+			if errors.Is(err, io.EOF) {
+				return hds.Orderly, nil
+			}
+			return hds.Left, err
 		case err := <-ev.written:
-			return err
+			return hds.Left, err
 		case <-grant.Revoked:
-			return grant.Err()
+			return hds.Orderly, grant.Err()
 		case <-ctx.Done():
-			return ctx.Err()
+			return hds.Left, ctx.Err()
 		case <-s.done:
-			return errEnding
+			return hds.Orderly, errEnding
 		}
 	}
 }
