@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // buildOnce builds the program once per test binary.
@@ -23,6 +25,15 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	program := filepath.Join(root, ".tools", "catenary"+strings.ReplaceAll(raceFlag, "=", ""))
+	// Test binaries that start together find it built by the first, and do not all link it.
+	lock, err := os.OpenFile(program+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("testenv: build catenary: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", fmt.Errorf("testenv: build catenary: lock %s: %w", lock.Name(), err)
+	}
 	cmd := exec.Command("go", "build", "-buildvcs=false", raceFlag, "-o", program, "./cmd/catenary")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {

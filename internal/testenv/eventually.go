@@ -5,8 +5,13 @@ import (
 	"time"
 )
 
-// pollInterval is how often a condition is tried.
-const pollInterval = 10 * time.Millisecond
+// pollInterval is how often a condition is tried. What has not come within aWhile is tried less often: it may take
+// half a minute, and those who wait for it would keep the machine from what they wait for.
+const (
+	pollInterval = 10 * time.Millisecond
+	aWhile       = 2 * time.Second
+	longInterval = 50 * time.Millisecond
+)
 
 // Eventually calls f until it returns nil, and fails the test with f's last error when it has not
 // within the timeout.
@@ -38,10 +43,16 @@ func Throughout(t testing.TB, d time.Duration, f func() error) {
 func poll(timeout time.Duration, f func() error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(timeout); ; {
+	patient := false
+	for began := time.Now(); ; {
 		err := f()
-		if err == nil || time.Now().After(deadline) {
+		waited := time.Since(began)
+		if err == nil || waited > timeout {
 			return err
+		}
+		if !patient && waited > aWhile {
+			patient = true
+			ticker.Reset(longInterval)
 		}
 		<-ticker.C
 	}
