@@ -23,6 +23,7 @@ func startGuarded(t *testing.T, sotw bool, token string, consul *testenv.Consul,
 }
 
 func TestATokenThatLosesItsRightsTakesNothingAway(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		consul := testenv.StartConsul(t, testenv.WithACL())
 		token := consul.NewToken(readAll)

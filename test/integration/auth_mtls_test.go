@@ -100,6 +100,7 @@ func (i *issuer) files() (cert, key, ca string) {
 }
 
 func TestAStreamIsServedByItsCertificate(t *testing.T) {
+	t.Parallel()
 	ours, other := newIssuer(t), newIssuer(t)
 	cert, key, ca := ours.files()
 	c := testenv.StartCatenary(t, nil, "--from", example(t, "shop"), "--grpc-auth", "mtls",

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ func TestWhatIsWrittenToConsulReachesEnvoy(t *testing.T) {
 }
 
 func TestConsulAwayAtTheStart(t *testing.T) {
+	t.Parallel()
 	consul := testenv.StartConsul(t)
 	consul.Stop()
 	c := testenv.StartCatenary(t, consul.Env(), "--consul-addr", consul.HTTPAddr())
@@ -56,6 +58,12 @@ func TestConsulAwayAtTheStart(t *testing.T) {
 	if err := c.Ready(); err == nil {
 		t.Error("catenary is ready without Consul")
 	}
+	testenv.Eventually(t, patience, func() error {
+		if !strings.Contains(c.Log(), consul.HTTPAddr()) {
+			return errors.New("the log does not name the Consul that is away")
+		}
+		return nil
+	})
 	stays(t, api, time.Second, "no answer")
 	if list, err := proxies(c); err != nil || len(list) > 0 {
 		t.Errorf("proxies were taken in while nothing is known: %+v %v", list, err)
@@ -74,6 +82,7 @@ func TestConsulAwayAtTheStart(t *testing.T) {
 }
 
 func TestConsulLostLater(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f := startFleet(t, sotw)
 		f.register("api", testenv.StartBackend(t, "v1"))
@@ -99,6 +108,7 @@ func TestConsulLostLater(t *testing.T) {
 }
 
 func TestADatacenterThatIsDownDelaysOnlyItsOwnUpstream(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f := startFleet(t, sotw)
 		f.register("api", testenv.StartBackend(t, "v1"))
@@ -126,6 +136,7 @@ func TestADatacenterThatIsDownDelaysOnlyItsOwnUpstream(t *testing.T) {
 }
 
 func TestARefusedRouteHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f := startFleet(t, sotw)
 		f.register("api", testenv.StartBackend(t, "v1"))
@@ -202,6 +213,7 @@ func TestHowLongAWriteTakes(t *testing.T) {
 }
 
 func TestAConsulWithoutItsMesh(t *testing.T) {
+	t.Parallel()
 	consul := testenv.StartConsul(t, testenv.WithoutMesh())
 	f := &fleet{t: t, consul: consul}
 	f.catenary = testenv.StartCatenary(t, consul.Env(), "--consul-addr", consul.HTTPAddr())

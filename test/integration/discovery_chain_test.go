@@ -92,6 +92,7 @@ Routes = [
 
 // TestConsulsClientReadsTheSameChainsHere points Consul's own client at the admin address.
 func TestConsulsClientReadsTheSameChainsHere(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, false)
 	for _, e := range chainEntries() {
 		f.consul.WriteEntry(e)
@@ -168,6 +169,7 @@ func sameBody(consul, here *api.Client, service string) error {
 }
 
 func TestConsulsClientWaitsHere(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, false)
 	f.http("api", "stock")
 	here := chainClient(t, f.catenary)
@@ -223,6 +225,7 @@ func TestConsulsClientWaitsHere(t *testing.T) {
 }
 
 func TestAChainIsNotAnsweredBeforeTheEntriesAreKnown(t *testing.T) {
+	t.Parallel()
 	consul := testenv.StartConsul(t)
 	consul.Stop()
 	c := testenv.StartCatenary(t, consul.Env(), "--consul-addr", consul.HTTPAddr())

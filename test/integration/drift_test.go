@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -62,6 +63,7 @@ func diff(t *testing.T, f *files, envoy *testenv.Envoy, args ...string) testenv.
 }
 
 func TestASyncedEnvoyDoesNotDiffer(t *testing.T) {
+	t.Parallel()
 	for _, version := range []testenv.EnvoyVersion{testenv.NewestEnvoy, testenv.OldestEnvoy} {
 		t.Run(string(version), func(t *testing.T) {
 			bothForms(t, func(t *testing.T, sotw bool) {
@@ -130,6 +132,7 @@ func altered(t *testing.T, boot []byte, cluster string) []byte {
 }
 
 func TestAStaticOverrideIsFound(t *testing.T) {
+	t.Parallel()
 	f, up := shopping(t)
 	const cluster = "v2.api.default.dc1.internal.catenary.local"
 	envoy := testenv.StartEnvoy(t, altered(t, bootstrapOf(t, f.catenary, false, up), cluster))
@@ -144,6 +147,7 @@ func TestAStaticOverrideIsFound(t *testing.T) {
 }
 
 func TestWhatAnotherServerSentIsFound(t *testing.T) {
+	t.Parallel()
 	f, up := shopping(t)
 	envoy := testenv.StartEnvoy(t, bootstrapOf(t, f.catenary, false, up))
 	envoy.WaitReady()
@@ -166,25 +170,31 @@ Splits = [{ Weight = 50, ServiceSubset = "v1" }, { Weight = 50, ServiceSubset = 
 	stranger := testenv.StartEnvoy(t, bootstrapOf(t, other.catenary, false, otherUp))
 	stranger.WaitReady()
 	proxy(t, other.catenary, "web-1", xds.StateSynced)
-	r := diff(t, f, stranger)
-	for _, want := range []string{
+	wants := []string{
 		"listener api:127.0.0.1:", ": missing\n", ": not sent\n",
 		"route api: differs\n",
 		".weight: sent 9000, runs 5000\n",
 		"cluster failover-target~0~stock.default.dc1.internal.catenary.local: missing\n",
 		"cluster stock.default.dc1.internal.catenary.local: differs\n",
 		"endpoint v1.api.default.dc1.internal.catenary.local: differs\n",
-	} {
-		if r.Code != 1 || !strings.Contains(r.Stdout, want) {
-			t.Errorf("exit %d, without %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
-		}
 	}
+	// The files may be read while the Envoy starts.
+	testenv.Eventually(t, 2*patience, func() error {
+		r := diff(t, f, stranger)
+		for _, want := range wants {
+			if r.Code != 1 || !strings.Contains(r.Stdout, want) {
+				return fmt.Errorf("exit %d, without %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
+			}
+		}
+		return nil
+	})
 	if r := diff(t, other, stranger); r.Code != 0 || r.Stdout != "" {
 		t.Errorf("against its own server: exit %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
 func TestAnEnvoyThatIsNotThereOrAnother(t *testing.T) {
+	t.Parallel()
 	f, up := shopping(t)
 	envoy := testenv.StartEnvoy(t, bootstrapOf(t, f.catenary, false, up))
 	envoy.WaitReady()
@@ -209,6 +219,7 @@ func TestAnEnvoyThatIsNotThereOrAnother(t *testing.T) {
 }
 
 func TestWhatAnEnvoyRefusedIsADifference(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f, up := shopping(t)
 		envoy := testenv.StartEnvoy(t, bootstrapOf(t, f.catenary, sotw, up))

@@ -74,6 +74,10 @@ func (p peer) start(t *testing.T, boot []byte) *testenv.Envoy {
 	return testenv.StartEnvoy(t, boot, testenv.WithEnvoyVersion(p.version))
 }
 
+// pace is how long a request of traffic comes after the one before, at least: without it each test with traffic takes
+// a core of its own, and those beside it wait for that.
+const pace = 4 * time.Millisecond
+
 // traffic is requests, one after the other, to a port.
 type traffic struct {
 	once  sync.Once
@@ -86,12 +90,14 @@ func startTraffic(t *testing.T, port int) *traffic {
 	tr := &traffic{stop: make(chan struct{}), total: make(chan map[string]int, 1)}
 	go func() {
 		total := map[string]int{}
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
 		for {
 			select {
 			case <-tr.stop:
 				tr.total <- total
 				return
-			default:
+			case <-tick.C:
 			}
 			for k, n := range tally(port, 1) {
 				total[k] += n

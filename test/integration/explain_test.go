@@ -20,6 +20,7 @@ import (
 // TestRequestsLandWhereExplainSays sends random requests through routers, splitters and resolvers that are random
 // too. Whether an Envoy minds a name's case, joins headers, decodes a query or tries failover is its own answer.
 func TestRequestsLandWhereExplainSays(t *testing.T) {
+	t.Parallel()
 	t.Run("newest", func(t *testing.T) { land(t, 1, 200, testenv.NewestEnvoy) })
 	t.Run("oldest", func(t *testing.T) { land(t, 2, 60, testenv.OldestEnvoy) })
 }

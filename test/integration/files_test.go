@@ -38,6 +38,19 @@ func (f *files) write(name, text string) {
 	}
 }
 
+// problem waits until one is told of with a text.
+func (f *files) problem(text string) {
+	f.t.Helper()
+	testenv.Eventually(f.t, patience, func() error {
+		var problems any
+		err := f.catenary.API("/api/v1/problems", &problems)
+		if err == nil && !strings.Contains(fmt.Sprint(problems), text) {
+			err = fmt.Errorf("the problems are %v, and none says %s", problems, text)
+		}
+		return err
+	})
+}
+
 func service(name, id string, port int, status string) string {
 	return fmt.Sprintf(`
 service {
@@ -57,6 +70,7 @@ Config { protocol = "http" }
 `
 
 func TestFilesReachEnvoyAndABrokenOneTakesNothingAway(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f := serveFiles(t)
 		v1, v2 := testenv.StartBackend(t, "v1"), testenv.StartBackend(t, "v2")
@@ -79,11 +93,8 @@ func TestFilesReachEnvoyAndABrokenOneTakesNothingAway(t *testing.T) {
 			}
 			return nil
 		})
+		f.problem("wieght")
 		stays(t, api, 500*time.Millisecond, "v2")
-		var problems any
-		if err := f.catenary.API("/api/v1/problems", &problems); err != nil || !strings.Contains(fmt.Sprint(problems), "wieght") {
-			t.Errorf("the problems are %v (%v)", problems, err)
-		}
 
 		f.write("splitter.yaml", "kind: service-splitter\nname: api\nsplits:\n  - weight: 100\n    service_subset: v1\n")
 		answers(t, api, "v1")
@@ -94,6 +105,7 @@ func TestFilesReachEnvoyAndABrokenOneTakesNothingAway(t *testing.T) {
 }
 
 func TestAnEntryThatDoesNotCompileKeepsTheLastGoodChain(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f := serveFiles(t)
 		v1 := testenv.StartBackend(t, "v1")
@@ -114,13 +126,10 @@ Splits = [{ Weight = 100, ServiceSubset = "nowhere" }]
 			}
 			return nil
 		})
+		f.problem("nowhere")
 		stays(t, api, 500*time.Millisecond, "v1")
 		if n := strings.Count(f.catenary.Log(), `"nowhere"`) + strings.Count(f.catenary.Log(), `\"nowhere\"`); n != 1 {
 			t.Errorf("the log tells the problem %d times, want once:\n%s", n, f.catenary.Log())
-		}
-		var problems any
-		if err := f.catenary.API("/api/v1/problems", &problems); err != nil || !strings.Contains(fmt.Sprint(problems), "nowhere") {
-			t.Errorf("the problems are %v (%v)", problems, err)
 		}
 		// A new proxy gets the last good chain too.
 		again, upAgain := port(t, "api")
@@ -130,6 +139,7 @@ Splits = [{ Weight = 100, ServiceSubset = "nowhere" }]
 }
 
 func TestTheExampleShopIsServed(t *testing.T) {
+	t.Parallel()
 	c := testenv.StartCatenary(t, nil, "--from", example(t, "shop"))
 	testenv.Eventually(t, patience, c.Ready)
 	_, up := port(t, "api")

@@ -30,6 +30,7 @@ func hanging(t *testing.T, consul *testenv.Consul, datacenter string) string {
 }
 
 func TestADatacenterThatHangsDelaysOnlyItsOwnUpstream(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		consul := testenv.StartConsul(t)
 		c := testenv.StartCatenary(t, nil, "--consul-addr", hanging(t, consul, "dc2"))

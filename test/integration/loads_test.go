@@ -42,6 +42,7 @@ func (f *fleet) loadOf(service, status string) (sum float64) {
 }
 
 func TestEnvoysSayWhatBecameOfTheirRequests(t *testing.T) {
+	t.Parallel()
 	for _, v := range []testenv.EnvoyVersion{testenv.NewestEnvoy, testenv.OldestEnvoy} {
 		t.Run(string(v), func(t *testing.T) {
 			f := startFleet(t, false, "--load-report-interval", "1s")

@@ -11,6 +11,7 @@ import (
 // TestMoreServicesThanConnectionsTakeTurns has one proxy need more services than there are connections
 // to follow them by: each is served, and a change of any arrives.
 func TestMoreServicesThanConnectionsTakeTurns(t *testing.T) {
+	t.Parallel()
 	const n = 70
 	f := startFleet(t, false, "--consul-mode", "poll")
 	v1 := testenv.StartBackend(t, "v1")

@@ -34,6 +34,7 @@ func atPorts(t *testing.T, file string, ports map[string]int) string {
 }
 
 func TestTheExampleForConsulDoesWhatItSays(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, false)
 	v1, v2 := testenv.StartBackend(t, "v1"), testenv.StartBackend(t, "v2")
 	dir := example(t, "consul")
@@ -108,6 +109,7 @@ func (f *fleet) sidecar(service string, flags ...string) {
 }
 
 func TestEnvoysFromConsulsOwnBootstrap(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, false)
 	direct, behind := testenv.StartBackend(t, "direct"), testenv.StartBackend(t, "sidecar")
 	f.http("api")
@@ -138,6 +140,7 @@ func TestEnvoysFromConsulsOwnBootstrap(t *testing.T) {
 }
 
 func TestAnEndOfServiceLeavesEnvoysServing(t *testing.T) {
+	t.Parallel()
 	bothForms(t, func(t *testing.T, sotw bool) {
 		f := startFleet(t, sotw)
 		f.register("api", testenv.StartBackend(t, "v1"))

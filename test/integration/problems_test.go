@@ -11,6 +11,7 @@ import (
 
 // What keeps Consul from being followed is told where an operator looks for it, and only while it lasts.
 func TestAnOutageOfConsulIsToldWhileItLasts(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, false)
 	told := func(wanted bool, within string) {
 		t.Helper()
@@ -45,6 +46,7 @@ func TestAnOutageOfConsulIsToldWhileItLasts(t *testing.T) {
 }
 
 func TestAConsulThatIsAwayAtTheStartIsTold(t *testing.T) {
+	t.Parallel()
 	consul := testenv.StartConsul(t)
 	consul.Stop()
 	c := testenv.StartCatenary(t, consul.Env())

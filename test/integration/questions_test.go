@@ -119,6 +119,7 @@ func (s *stranger) call(ctx context.Context, service, method, request string) (s
 const clientStatus = "envoy.service.status.v3.ClientStatusDiscoveryService"
 
 func TestAGenericClientReadsWhatClientsHaveButNoSecrets(t *testing.T) {
+	t.Parallel()
 	token := filepath.Join(t.TempDir(), "operator")
 	if err := os.WriteFile(token, []byte("0p3r470r\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 // What is followed is told by each topic in the API, and together in the metrics.
 func TestWhatIsFollowedIsTold(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, false)
 	f.register("api", testenv.StartBackend(t, "v1"))
 	_, up := port(t, "api")
@@ -66,6 +67,7 @@ func told(samples map[string]float64, watches int, api admin.Watch) error {
 
 // A Consul without a mesh has no roots to follow, and nobody is alarmed by that.
 func TestAConsulWithoutAMeshAlarmsNobody(t *testing.T) {
+	t.Parallel()
 	consul := testenv.StartConsul(t, testenv.WithoutMesh())
 	c := testenv.StartCatenary(t, consul.Env(), "--consul-addr", consul.HTTPAddr())
 	testenv.Eventually(t, patience, c.Ready)
