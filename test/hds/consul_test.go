@@ -14,6 +14,7 @@ import (
 // TestVerdictsJoinConsulsChecks has a real Consul whose checks all pass: one instance is probed as its Meta says,
 // one as the definition of its check says, and one has a check as of an agent, of which Consul tells nothing.
 func TestVerdictsJoinConsulsChecks(t *testing.T) {
+	t.Parallel()
 	consul := testenv.StartConsul(t)
 	f := &fleet{t: t}
 	f.catenary = testenv.StartCatenary(t, consul.Env(), "--consul-addr", consul.HTTPAddr(), "--hds-from-checks", "--hds-report-interval", "250ms")

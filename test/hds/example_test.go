@@ -11,24 +11,52 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
-// TestTheExampleRuns runs examples/hds as its first lines say, at ports that are free.
+// TestTheExampleRuns runs examples/hds by the two commands in its first lines, at ports that are free, and then the
+// second checker that they speak of.
 func TestTheExampleRuns(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t)
 	_, admin, _ := strings.Cut(f.catenary.AdminAddr, ":")
-	at := strings.NewReplacer("18001", admin, "18009", fmt.Sprint(testenv.FreePort(t)))
+	port := testenv.FreePort(t)
+	at := strings.NewReplacer("18001", admin, "18009", fmt.Sprint(testenv.FreePort(t)), "9191", fmt.Sprint(port))
+	var commands []string
 	for _, name := range []string{"services.hcl", "defaults.hcl"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "examples", "hds", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.write(name, at.Replace(string(raw)))
+		text := at.Replace(string(raw))
+		f.write(name, text)
+		for line := range strings.Lines(text) {
+			if command, ok := strings.CutPrefix(line, "#   catenary "); ok {
+				commands = append(commands, strings.TrimSpace(command))
+			}
+		}
 	}
-	port := testenv.FreePort(t)
-	f.envoy("--service", "web", "--upstream", fmt.Sprintf("api:%d", port), "--hds")
-	testenv.Eventually(t, patience, func() error {
+	// The first is what serves here already, but for where its files are.
+	if len(commands) != 3 || commands[0] != "serve --from examples/hds" {
+		t.Fatalf("the example says %q", commands)
+	}
+	bootstrap, envoy, _ := strings.Cut(commands[1], " > envoy.json && ")
+	args, ok := strings.CutPrefix(bootstrap, "bootstrap envoy ")
+	if !ok || envoy != "envoy -c envoy.json" {
+		t.Fatalf("the example says %q", commands)
+	}
+	f.envoy(strings.Fields(args)...)
+	votes := func(checkers ...string) error {
 		r := testenv.Run(t, nil, "health", "api", "--admin-addr", f.catenary.AdminAddr)
-		if !strings.Contains(r.Stdout, "node:web-proxy=up") || !strings.Contains(r.Stdout, "node:web-proxy=down") || strings.Contains(r.Stdout, "unknown") {
-			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+		bad := r.Code != 1 || strings.Contains(r.Stdout, "unknown")
+		for _, c := range checkers {
+			bad = bad || !strings.Contains(r.Stdout, "node:"+c+"=up") || !strings.Contains(r.Stdout, "node:"+c+"=down")
+		}
+		if bad {
+			return fmt.Errorf("exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+		}
+		return nil
+	}
+	testenv.Eventually(t, patience, func() error {
+		if err := votes("web-proxy"); err != nil {
+			return err
 		}
 		for range 10 {
 			status, body, err := testenv.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", port), nil)
@@ -38,4 +66,8 @@ func TestTheExampleRuns(t *testing.T) {
 		}
 		return nil
 	})
+
+	second, _, _ := strings.Cut(commands[2], " > ")
+	f.envoy(strings.Fields(strings.TrimPrefix(second, "bootstrap envoy "))...)
+	testenv.Eventually(t, patience, func() error { return votes("web-proxy", "checker-2") })
 }

@@ -9,6 +9,7 @@ import (
 )
 
 func TestACheckersWordReachesAnotherEnvoy(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t)
 	up := testenv.StartBackend(t, "v1")
 	closed := testenv.FreePort(t)
@@ -21,6 +22,7 @@ func TestACheckersWordReachesAnotherEnvoy(t *testing.T) {
 }
 
 func TestTheCommandLineTellsWhatCheckersFindOut(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t)
 	up, closed := testenv.StartBackend(t, "v1"), testenv.FreePort(t)
 	f.write("api.hcl", instance("api", "api-up", up.Port, fast("hds-protocol", "http")...)+

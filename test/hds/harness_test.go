@@ -26,6 +26,7 @@ type fleet struct {
 	t        *testing.T
 	dir      string
 	catenary *testenv.Catenary
+	env      []string // of what bootstraps are made with
 }
 
 func startFleet(t *testing.T, args ...string) *fleet {
@@ -75,7 +76,7 @@ func (f *fleet) checker(id string, args ...string) *testenv.Envoy {
 func (f *fleet) envoy(args ...string) *testenv.Envoy {
 	f.t.Helper()
 	args = append([]string{"bootstrap", "envoy", "--grpc-addr", f.catenary.GRPCAddr, "--admin-bind", "127.0.0.1:0"}, args...)
-	r := testenv.Run(f.t, nil, args...)
+	r := testenv.Run(f.t, f.env, args...)
 	if r.Code != 0 {
 		f.t.Fatalf("catenary %v: exit %d: %s", args, r.Code, r.Stderr)
 	}

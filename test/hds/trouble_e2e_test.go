@@ -1,0 +1,256 @@
+//go:build e2e
+
+package hds_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/catenary-mesh/catenary/hds/server"
+	"github.com/catenary-mesh/catenary/internal/testenv"
+)
+
+// trouble is a fleet in two zones to which things happen, an Envoy that follows, and all that it is told.
+type trouble struct {
+	*fleet
+	checkers []*testenv.Envoy
+	fifth    *testenv.Envoy
+	seen     *history
+	up       []*web
+	ill, db  *web
+	closed   int
+	// want is what each port is to be, by its service.
+	want map[string]map[int]string
+}
+
+func startTrouble(t *testing.T) *trouble {
+	t.Helper()
+	x := &trouble{
+		fleet: startFleet(t, "--hds-report-interval", "100ms"),
+		up:    []*web{startWeb(t, 200), startWeb(t, 200)}, ill: startWeb(t, 503), db: startWeb(t, 200), closed: testenv.FreePort(t),
+	}
+	// A probe takes as long as it may on a busy machine; what is down says so at once.
+	web := probe("10s", "hds-protocol", "http")
+	refusing := probe("200ms", "hds-protocol", "tcp")
+	x.write("api.hcl", inZone("a", instance("api", "api-1", x.up[0].port, web...))+
+		inZone("b", instance("api", "api-2", x.up[1].port, web...))+inZone("b", instance("api", "api-3", x.ill.port, web...)))
+	x.write("db.hcl", inZone("a", instance("db", "db-1", x.db.port, probe("2s", "hds-protocol", "tcp")...)))
+	x.write("cold.hcl", instance("cold", "cold-1", x.closed, refusing...))
+	x.want = map[string]map[int]string{
+		"api":  {x.up[0].port: "HEALTHY", x.up[1].port: "HEALTHY", x.ill.port: "UNHEALTHY"},
+		"db":   {x.db.port: "HEALTHY"},
+		"cold": {x.closed: "UNHEALTHY"},
+	}
+	for i, zone := range []string{"a", "a", "b", "b"} {
+		x.checkers = append(x.checkers, x.checker(fmt.Sprintf("checker-%d", i), "--locality", "eu/"+zone))
+	}
+	x.fleet.checkers(4)
+	x.seen = x.watch("api", "db", "cold")
+	args := []string{"--service", "web"}
+	for name := range x.want {
+		args = append(args, "--upstream", fmt.Sprintf("%s:%d", name, testenv.FreePort(t)))
+	}
+	x.fifth = x.envoy(args...)
+	testenv.Eventually(t, patience, x.follows)
+	testenv.Eventually(t, patience, func() error { return x.voted(3, "") })
+	return x
+}
+
+// inZone places an instance.
+func inZone(zone, instance string) string {
+	return strings.Replace(instance, "service {\n", fmt.Sprintf("service {\n  locality {\n    region = \"eu\"\n    zone = %q\n  }\n", zone), 1)
+}
+
+// follows reports whether the fifth Envoy has all as it is to be.
+func (x *trouble) follows() error {
+	got := x.fifth.Clusters()
+	for service, ports := range x.want {
+		health := map[int]string{}
+		for _, h := range got[setOf(service)].Hosts {
+			health[h.Address.Socket.Port] = h.Health.EDS
+		}
+		for port, want := range ports {
+			if health[port] != want {
+				return fmt.Errorf("the port %d of %s is %q, want %s", port, service, health[port], want)
+			}
+		}
+	}
+	return nil
+}
+
+// voted reports whether each endpoint has the votes of so many, and none of who is gone.
+func (x *trouble) voted(votes int, gone string) error {
+	for service, ports := range x.want {
+		for port, health := range ports {
+			e, err := x.endpoint(service, port)
+			if err != nil {
+				return err
+			}
+			want := map[string]string{"HEALTHY": "up", "UNHEALTHY": "down"}[health]
+			others := slices.DeleteFunc(slices.Clone(e.Votes), func(v server.Vote) bool { return v.Vote == want && (gone == "" || !strings.Contains(v.Checker, gone)) })
+			if e.Verdict != want || len(e.Votes) != votes || len(others) > 0 {
+				return fmt.Errorf("%+v, want %d votes that say %s", e, votes, want)
+			}
+		}
+	}
+	return nil
+}
+
+// unchanged runs what is not to change the health of anything, not for a moment.
+func (x *trouble) unchanged(what string, happens func()) {
+	x.t.Helper()
+	before := x.seen.String()
+	happens()
+	if after := x.seen.String(); after != before {
+		x.t.Errorf("%s changed\n%s\ninto\n%s", what, before, after)
+	}
+	if err := x.follows(); err != nil {
+		x.t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestNothingThatHappensToCheckersOrServerTakesAnythingDown has a backend, checkers, a zone, the server, and at
+// last all checkers go away, while a fifth Envoy follows.
+func TestNothingThatHappensToCheckersOrServerTakesAnythingDown(t *testing.T) {
+	t.Parallel()
+	x := startTrouble(t)
+	x.backendRestarts()
+	x.unchanged("a checker that was killed", func() {
+		x.kill(0)
+		testenv.Eventually(t, patience, func() error { return x.voted(3, "checker-0") })
+	})
+	x.unchanged("a zone that was lost", func() {
+		x.kill(1)
+		testenv.Eventually(t, patience, func() error { return x.voted(2, "checker-1") })
+	})
+	x.unchanged("a zone that came back", func() {
+		x.checkers[0].Restart()
+		x.checkers[1].Restart()
+		testenv.Eventually(t, patience, func() error { return x.voted(3, "") })
+	})
+	x.serverRestarts()
+	x.allAreLost()
+}
+
+// kill kills a checker, and waits until its duties are others'.
+func (x *trouble) kill(i int) {
+	x.t.Helper()
+	at := time.Now()
+	x.checkers[i].Kill()
+	dead := fmt.Sprintf("checker-%d", i)
+	testenv.Eventually(x.t, patience, func() error {
+		var list []server.CheckerStatus
+		if err := x.catenary.API("/api/v1/checkers", &list); err != nil {
+			return err
+		}
+		for _, c := range list {
+			if c.NodeID == dead {
+				return fmt.Errorf("%s is still there: %+v", dead, c)
+			}
+		}
+		return nil
+	})
+	x.t.Logf("%s was out %v after it was killed", dead, time.Since(at).Round(time.Millisecond))
+}
+
+// backendRestarts: a backend goes down and comes back, at the fifth Envoy too.
+func (x *trouble) backendRestarts() {
+	x.t.Helper()
+	turn := func(want string, f func()) {
+		at := time.Now()
+		f()
+		x.want["db"][x.db.port] = want
+		testenv.Eventually(x.t, patience, x.follows)
+		x.t.Logf("%s at the fifth Envoy %v after the backend was so", want, time.Since(at).Round(time.Millisecond))
+	}
+	turn("UNHEALTHY", x.db.stop)
+	turn("HEALTHY", func() { x.db.start(false) })
+	if err := x.seen.only(x.db.port, "HEALTHY", "UNHEALTHY", "HEALTHY"); err != nil {
+		x.t.Error(err)
+	}
+	testenv.Eventually(x.t, patience, func() error { return x.voted(3, "") })
+}
+
+// waiting is how long a server that starts waits for verdicts.
+const waiting = 3 * time.Second
+
+// serverRestarts: probes go on without a server, and one that is back in time with what they found changes
+// nothing. Where the machine is too busy for that, it is tried again.
+func (x *trouble) serverRestarts() {
+	x.t.Helper()
+	for range 5 {
+		before := x.seen.String()
+		x.catenary.Stop()
+		gone := time.Now()
+		testenv.Eventually(x.t, patience, func() error {
+			if n := len(x.up[0].since(gone)); n < 3 {
+				return fmt.Errorf("%d probes without a server", n)
+			}
+			return nil
+		})
+		start := time.Now()
+		x.catenary.Restart()
+		serving := time.Now()
+		testenv.Eventually(x.t, patience, func() error { return x.voted(3, "") })
+		covered := time.Now()
+		list := x.fleet.checkers(4)
+		last := slices.MaxFunc(list, func(a, b server.CheckerStatus) int { return a.Connected.Compare(b.Connected) }).Connected
+		x.t.Logf("all votes were there %v after the last checker was, and %v after the server was",
+			covered.Sub(last).Round(time.Millisecond), covered.Sub(serving).Round(time.Millisecond))
+		testenv.Throughout(x.t, time.Until(start.Add(waiting+time.Second)), func() error { return nil })
+		if x.seen.String() == before {
+			if err := x.follows(); err != nil {
+				x.t.Error(err)
+			}
+			return
+		}
+		if covered.Sub(start) < waiting {
+			x.t.Fatalf("a restart changed\n%s\ninto\n%s", before, x.seen)
+		}
+	}
+	x.t.Error("the checkers were never back in time")
+}
+
+// holding is how long a verdict stays without votes.
+const holding = 30 * time.Second
+
+// allAreLost: without votes verdicts stay, and then there are none; nothing is down for that.
+func (x *trouble) allAreLost() {
+	x.t.Helper()
+	var lost time.Time
+	x.unchanged("the loss of every checker", func() {
+		for i := range x.checkers {
+			lost = time.Now()
+			x.kill(i)
+		}
+		testenv.Throughout(x.t, time.Second, x.follows)
+	})
+	x.want["api"][x.ill.port], x.want["cold"][x.closed] = "HEALTHY", "HEALTHY"
+	testenv.Eventually(x.t, holding+patience, x.follows)
+	for port, service := range map[int]string{x.ill.port: "api", x.closed: "cold"} {
+		var last change
+		testenv.Eventually(x.t, patience, func() error {
+			was := x.seen.of(port)
+			if last = was[len(was)-1]; last.to != "HEALTHY" {
+				return fmt.Errorf("the port %d is %+v", port, last)
+			}
+			return nil
+		})
+		held := last.at.Sub(lost)
+		x.t.Logf("the verdict on %s stayed for %v without a checker", service, held.Round(time.Millisecond))
+		if held < holding {
+			x.t.Errorf("want %v", holding)
+		}
+		if e, err := x.endpoint(service, port); err != nil || e.Verdict != "unknown" {
+			x.t.Errorf("%+v %v", e, err)
+		}
+	}
+	for _, b := range x.up {
+		if err := x.seen.only(b.port, "HEALTHY"); err != nil {
+			x.t.Error(err)
+		}
+	}
+}
