@@ -5,6 +5,14 @@
 #
 # Now catenary health api shows one instance up, which is catenary's own HTTP side, and one down, where nobody
 # listens; curl 127.0.0.1:9191/healthz is answered by the one that is up, always.
+#
+# A second checker on this machine takes a name and ports of its own, and catenary health api shows its votes too:
+#
+#   catenary bootstrap envoy --service checker --proxy-id checker-2 --admin-bind 127.0.0.1:0 --hds > 2.json
+#   envoy -c 2.json --use-dynamic-base-id
+#
+# An Envoy never judges alone what runs on its own node. These two are known by no node's name, so they are taken
+# for other machines than that of the instances; sidecars (--sidecar-for) are not.
 
 services = [
   {
