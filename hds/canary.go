@@ -51,6 +51,9 @@ type Canary struct {
 	// bystander is when a checker left last that tried nothing, and late the strikes of about that time.
 	bystander time.Time
 	late      []strike
+	// pauses are when something ends that keeps somebody from a shape, in seconds since the epoch.
+	pauses map[int64]struct{}
+	epoch  time.Time
 }
 
 // trial is what is known of a shape.
@@ -103,7 +106,7 @@ func NewCanary(interval time.Duration) *Canary {
 	interval = ReportInterval(interval)
 	return &Canary{
 		window: interval + slack, patience: 3*interval + 5*time.Second,
-		shapes: map[Shape]*trial{}, tries: map[string]*tries{},
+		shapes: map[Shape]*trial{}, tries: map[string]*tries{}, pauses: map[int64]struct{}{},
 	}
 }
 
@@ -146,6 +149,7 @@ func (c *Canary) try(now time.Time, s Shape, checker string, most int) (ok bool,
 	has.shapes[s], has.most = struct{}{}, min(most, has.most)
 	t := c.shapes[s]
 	t.checker, t.since, t.sent = checker, now, time.Time{}
+	c.wake(now, now.Add(c.patience))
 	return true, ""
 }
 
@@ -237,7 +241,7 @@ func (c *Canary) excuse(now time.Time) bool {
 	for _, s := range c.late {
 		if m := s.trial.marks[s.checker]; m.strikes > 0 && now.Sub(s.at) <= together && s.trial.excused < maxExcused {
 			s.trial.excused++
-			s.trial.marks[s.checker] = mark{m.strikes - 1, m.struck, now.Add(pause(0))}
+			s.trial.marks[s.checker] = mark{m.strikes - 1, m.struck, c.pause(now, 0)}
 			excused = true
 		}
 	}
@@ -252,7 +256,7 @@ func (c *Canary) end(now time.Time, s Shape, struck bool) {
 	if struck {
 		m.strikes, m.struck = m.strikes+1, now
 	}
-	m.until = now.Add(pause(m.strikes))
+	m.until = c.pause(now, m.strikes)
 	if t.marks == nil {
 		t.marks = map[string]mark{}
 	}
@@ -264,9 +268,32 @@ func (c *Canary) end(now time.Time, s Shape, struck bool) {
 	t.checker = ""
 }
 
-// pause is how long an identity is not given a shape that it has tried in vain: long enough for others to try it.
-func pause(strikes int) time.Duration {
-	return [...]time.Duration{5 * time.Second, 10 * time.Second, time.Minute, penance}[min(strikes, maxStrikes)]
+// pause returns until when an identity is not given a shape that it has tried in vain: others try it meanwhile.
+func (c *Canary) pause(now time.Time, strikes int) time.Time {
+	long := [...]time.Duration{time.Second, 2 * time.Second, 30 * time.Second, penance}[min(strikes, maxStrikes)]
+	until := now.Add(long)
+	c.wake(now, until)
+	return until
+}
+
+// wake has [Canary.Due] say so at a time.
+func (c *Canary) wake(now, at time.Time) {
+	if c.epoch.IsZero() {
+		c.epoch = now
+	}
+	c.pauses[int64(at.Sub(c.epoch)/time.Second)+1] = struct{}{}
+}
+
+// Due reports whether somebody may be admitted again who was not, because of the time only.
+func (c *Canary) Due(now time.Time) bool {
+	due := false
+	for at := range c.pauses {
+		if at <= int64(now.Sub(c.epoch)/time.Second) {
+			delete(c.pauses, at)
+			due = true
+		}
+	}
+	return due
 }
 
 // forgetMark makes room for another mark.

@@ -30,6 +30,7 @@ type Reports struct {
 	last      uint64
 	hasLast   bool
 	heard     time.Time
+	excused   time.Duration // since heard
 	matched   time.Time
 	mismatch  string
 	everHeard bool
@@ -81,7 +82,7 @@ func (r *Reports) Told(now time.Time, s Specifier) {
 func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 	sum := maphash.Bytes(r.seed, raw)
 	if r.hasLast && sum == r.last {
-		r.heard = now
+		r.heard, r.excused = now, 0
 		if r.mismatch == "" {
 			r.matched = now
 		}
@@ -95,7 +96,7 @@ func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 		r.hasLast = false
 		return nil, err
 	}
-	r.last, r.hasLast, r.heard, r.everHeard = sum, true, now, true
+	r.last, r.hasLast, r.heard, r.excused, r.everHeard = sum, true, now, 0, true
 	changed := r.compare()
 	if r.mismatch == "" {
 		r.matched = now
@@ -211,7 +212,12 @@ func (r *Reports) Problem(now time.Time) string {
 }
 
 // Silent reports whether the checker has said nothing for too long.
-func (r *Reports) Silent(now time.Time) bool { return now.Sub(r.heard) > Patience(r.interval) }
+func (r *Reports) Silent(now time.Time) bool {
+	return now.Sub(r.heard)-r.excused > Patience(r.interval)
+}
+
+// Excuse has so much of the time not count as silence: it was who listens that was late.
+func (r *Reports) Excuse(d time.Duration) { r.excused += d }
 
 func (r *Reports) grace() time.Duration { return max(2*r.interval, time.Second) }
 

@@ -103,6 +103,7 @@ func (e *engine) retire(now time.Time, c *checker, how hds.Departure) {
 	e.assignment.Leave(c.id)
 	e.moved()
 	delete(e.due, c.id)
+	delete(e.waiting, c.id)
 }
 
 // leave takes out a stream.
@@ -175,9 +176,9 @@ func (e *engine) mayBreak() bool {
 	return astray == 0 || astray*3 < len(e.checkers)
 }
 
-// retry has all checkers asked again which shapes they may have.
+// retry has those who wait for shapes asked again which they may have.
 func (e *engine) retry() {
-	for id := range e.checkers {
+	for id := range e.waiting {
 		e.due[id] = struct{}{}
 	}
 }
@@ -208,6 +209,9 @@ func (e *engine) tell(now time.Time, c *checker) {
 		} else {
 			waiting = append(waiting, d)
 		}
+	}
+	if delete(e.waiting, c.id); len(waiting) > 0 {
+		e.waiting[c.id] = struct{}{}
 	}
 	e.offer(s, admitted, waiting)
 	// What it has not been sent yet says nothing.

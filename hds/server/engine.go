@@ -39,8 +39,9 @@ type engine struct {
 	sub      *facts.Subscription
 	stale    map[string]struct{} // services to look at again
 
-	// due are the checkers whose duties may have changed.
+	// due are the checkers whose duties may have changed, and waiting those that are not given all that they have.
 	due      map[string]struct{}
+	waiting  map[string]struct{}
 	flushed  time.Time
 	settleAt time.Time // zero when no votes came
 	relieved time.Time
@@ -61,7 +62,7 @@ func newEngine(cfg Config) *engine {
 		verdicts:   hds.NewVerdicts(hds.VerdictsConfig{ReportInterval: cfg.ReportInterval, Hold: cfg.Hold}),
 		canary:     hds.NewCanary(cfg.ReportInterval),
 		checkers:   map[string]*checker{}, services: map[string]*service{}, sets: map[string]*service{},
-		stale: map[string]struct{}{}, due: map[string]struct{}{}, frozen: map[string]bool{},
+		stale: map[string]struct{}{}, due: map[string]struct{}{}, waiting: map[string]struct{}{}, frozen: map[string]bool{},
 	}
 }
 
@@ -118,8 +119,9 @@ func (e *engine) turn(now time.Time) {
 	if e.strayed && now.Sub(e.followed) >= followEvery {
 		e.follow(now)
 	}
-	if now.Sub(e.lastTick) >= tick {
+	if late := now.Sub(e.lastTick) - tick; late >= 0 {
 		e.lastTick = now
+		e.excuse(late)
 		e.inspect(now)
 		e.settleAt = now
 	}
@@ -132,6 +134,19 @@ func (e *engine) turn(now time.Time) {
 	}
 }
 
+// excuse takes the time that the engine is late from the silence of checkers: what they have said meanwhile may
+// wait to be heard.
+func (e *engine) excuse(late time.Duration) {
+	if late < tick/2 {
+		return
+	}
+	for _, c := range e.checkers {
+		for _, s := range c.streams {
+			s.reports.Excuse(late)
+		}
+	}
+}
+
 // inspect looks for what time alone has changed.
 func (e *engine) inspect(now time.Time) {
 	for _, c := range e.checkers {
@@ -141,9 +156,10 @@ func (e *engine) inspect(now time.Time) {
 		e.relieved = now
 		e.assignment.Rebalance()
 		e.moved()
-		for _, c := range e.checkers {
-			e.due[c.id] = struct{}{} // a shape that was tried in vain may be tried again
-		}
+		e.retry()
+	}
+	if e.canary.Due(now) {
+		e.retry()
 	}
 	if e.awaiting && now.Sub(e.started) >= e.cfg.StartWithin {
 		e.awaiting = false
