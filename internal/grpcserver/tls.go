@@ -64,6 +64,8 @@ func (f Files) config(c contents) (*tls.Config, error) {
 	config := &tls.Config{
 		Certificates: []tls.Certificate{pair},
 		MinVersion:   tls.VersionTLS12,
+		CipherSuites: suites(),
+		NextProtos:   []string{"h2"},
 		// A session that is taken up again brings a client's certificate that nobody verifies again.
 		SessionTicketsDisabled: true,
 	}
@@ -103,15 +105,18 @@ func expires(config *tls.Config) time.Time { return config.Certificates[0].Leaf.
 
 // credentials returns the server's side of TLS, by the certificate that is good at each handshake.
 func (c *certificates) credentials() credentials.TransportCredentials {
-	return shaker{credentials.NewTLS(&tls.Config{
+	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
-	})}
+	}
+	return shaker{credentials.NewTLS(config), config}
 }
 
-// shaker keeps of a connection why TLS failed on it.
+// shaker keeps of a connection why TLS failed on it, and asks no client to name HTTP/2 in TLS, as gRPC would:
+// Linkerd's proxies name nothing to a control plane.
 type shaker struct {
 	credentials.TransportCredentials
+	config *tls.Config
 }
 
 // ServerHandshake implements [credentials.TransportCredentials].
@@ -120,13 +125,27 @@ func (s shaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	if !ok {
 		return s.TransportCredentials.ServerHandshake(raw)
 	}
+	secure := tls.Server(c, s.config)
 	c.shaking.Store(true)
-	secure, auth, err := s.TransportCredentials.ServerHandshake(c)
+	err := secure.Handshake()
 	c.shaking.Store(false)
 	if err != nil {
 		c.mu.Lock()
 		c.failure = err
 		c.mu.Unlock()
+		return nil, nil, err
 	}
-	return secure, auth, err
+	return secure, credentials.TLSInfo{
+		State:          secure.ConnectionState(),
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+	}, nil
+}
+
+// suites are those of TLS 1.2 that HTTP/2 allows (RFC 9113, appendix A).
+func suites() []uint16 {
+	return []uint16{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
 }

@@ -1,6 +1,7 @@
 package grpcserver
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -274,4 +275,36 @@ func TestAnHTTPClientIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, patient, func() error { return logged(s, "does not speak gRPC") })
+}
+
+// Linkerd's proxies name no protocol in TLS, where gRPC's libraries insist on it.
+func TestAClientNeedNotNameHTTP2(t *testing.T) {
+	ca := testenv.NewAuthority(t)
+	s := start(t, Config{TLS: filesOf(ca)})
+	pair, err := tls.LoadX509KeyPair(ca.Issue("proxy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, protocols := range map[string][]string{"nothing": nil, "h2": {"h2"}, "h2 and another": {"x", "h2"}} {
+		config := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}, NextProtos: protocols}
+		conn := s.dial(t, nil, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", addr)
+		}))
+		if err := say(open(t, conn), 1); err != nil {
+			t.Errorf("%s is named: %v", name, err)
+		}
+	}
+	// Whoever names only others is refused, and whoever speaks as HTTP/2 forbids.
+	for name, config := range map[string]*tls.Config{
+		"another protocol": {InsecureSkipVerify: true, NextProtos: []string{"x"}},
+		"an old cipher": {
+			InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA},
+		},
+	} {
+		if conn, err := tls.Dial("tcp", s.addr, config); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s is accepted", name)
+		}
+	}
 }
