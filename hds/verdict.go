@@ -38,11 +38,12 @@ type Change struct {
 
 // voter is a checker whose votes count.
 type voter struct {
-	checker Checker
-	heard   time.Time
-	silent  bool
-	reports uint64
-	records []*record
+	checker  Checker
+	interval time.Duration
+	heard    time.Time
+	silent   bool
+	reports  uint64
+	records  []*record
 	// awaited are the records to weigh at its next report, also when that is the same as the last.
 	awaited []*record
 }
@@ -57,6 +58,8 @@ type ballot struct {
 	code   uint16
 	since  time.Time
 	report uint64
+	// seen is the first report about the record.
+	seen uint64
 }
 
 // record is one endpoint.
@@ -130,7 +133,7 @@ func (v *Verdicts) Remove(keys ...Key) {
 func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) {
 	w, ok := v.voters[c.ID]
 	if !ok {
-		w = &voter{heard: now}
+		w = &voter{heard: now, interval: v.interval}
 		v.voters[c.ID] = w
 	}
 	w.checker = c
@@ -190,6 +193,9 @@ func (v *Verdicts) Report(now time.Time, checker string, seen []Observation) {
 			continue
 		}
 		if b := r.ballot(w); b != nil && !b.told.IsZero() {
+			if b.status == NotReported {
+				b.seen = w.reports
+			}
 			b.status, b.code, b.since, b.report = o.Status, o.Code, now, w.reports
 			v.touch(r)
 		}
