@@ -102,7 +102,8 @@ func (v *Verdicts) decide(wants []proposal, now time.Time) []Change {
 	v.brakeZones(now)
 	var changes []Change
 	for _, p := range wants {
-		if p.record.service.freeze != nil && p.want != Unknown {
+		// Neither what is said to be down nor that nobody says anything changes a service that is frozen.
+		if p.record.service.freeze != nil && p.want != Up {
 			continue
 		}
 		changes = append(changes, v.apply(p, now))

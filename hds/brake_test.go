@@ -90,6 +90,53 @@ func TestAFreezeEndsWhenVotesAgreeForAMinute(t *testing.T) {
 	}
 }
 
+func TestSilenceDuringAFreezeChangesNothingUntilTheFreezeEndsByItself(t *testing.T) {
+	b := newBench(t, 4, "a", "b", "c")
+	b.sayAll(StatusHealthy, b.every()...)
+	b.sayAll(StatusAnswered, 0)
+	b.want("down up up up")
+	b.sayAll(StatusAnswered, b.every()...)
+	b.want("down up up up")
+	if len(b.v.Freezes()) != 1 {
+		t.Fatal("nothing is frozen")
+	}
+	b.pass(agreement, 9) // nobody reports any more
+	b.want("down up up up")
+	b.pass(5*time.Second, 9)
+	b.want("unknown unknown unknown unknown") // and never down
+	if f := b.v.Freezes(); len(f) != 0 {
+		t.Errorf("freezes of what nobody looks at: %v", f)
+	}
+}
+
+func TestWhatAnOperatorReleasesInSilenceIsHeldAndThenUnknown(t *testing.T) {
+	b := newBench(t, 4, "a", "b", "c")
+	b.sayAll(StatusHealthy, b.every()...)
+	b.want(words(4, "up"))
+	b.sayAll(StatusAnswered, b.every()...)
+	b.want(words(4, "up"))
+	b.pass(10*time.Second, 9)
+	b.v.Release(b.now, "api")
+	b.want(words(4, "up"))
+	b.pass(24*time.Second, 9)
+	b.want(words(4, "unknown"))
+}
+
+func TestWhatComesUpDuringAFreezeIsUp(t *testing.T) {
+	b := newBench(t, 4, "a", "b", "c")
+	b.sayAll(StatusHealthy, b.every()...)
+	b.want(words(4, "up"))
+	b.sayAll(StatusAnswered, 0)
+	b.want("down up up up")
+	b.sayAll(StatusAnswered, b.every()...)
+	b.sayAll(StatusHealthy, 0)
+	b.pass(5 * time.Second)
+	b.want("up up up up")
+	if len(b.v.Freezes()) != 1 {
+		t.Error("nothing is frozen")
+	}
+}
+
 func TestAnOperatorReleasesAFreeze(t *testing.T) {
 	b := newBench(t, 5, "a", "b", "c")
 	b.sayAll(StatusHealthy, b.every()...)
