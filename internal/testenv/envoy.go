@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -124,6 +125,21 @@ func (e *Envoy) Stop() { e.halt(false) }
 
 // Kill ends Envoy without asking it, as a machine that fails would.
 func (e *Envoy) Kill() { e.halt(true) }
+
+// Pause stops Envoy's process where it is, and Resume has it go on: its connections stay.
+func (e *Envoy) Pause() { e.signal(syscall.SIGSTOP) }
+
+// Resume ends [Envoy.Pause].
+func (e *Envoy) Resume() { e.signal(syscall.SIGCONT) }
+
+func (e *Envoy) signal(s os.Signal) {
+	e.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.process.cmd.Process.Signal(s); err != nil {
+		e.t.Fatal(err)
+	}
+}
 
 func (e *Envoy) halt(kill bool) {
 	e.mu.Lock()

@@ -75,12 +75,18 @@ func (f *fleet) checker(id string, args ...string) *testenv.Envoy {
 
 func (f *fleet) envoy(args ...string) *testenv.Envoy {
 	f.t.Helper()
+	return testenv.StartEnvoy(f.t, f.bootstrap(args...))
+}
+
+// bootstrap is what the command line makes.
+func (f *fleet) bootstrap(args ...string) []byte {
+	f.t.Helper()
 	args = append([]string{"bootstrap", "envoy", "--grpc-addr", f.catenary.GRPCAddr, "--admin-bind", "127.0.0.1:0"}, args...)
 	r := testenv.Run(f.t, f.env, args...)
 	if r.Code != 0 {
 		f.t.Fatalf("catenary %v: exit %d: %s", args, r.Code, r.Stderr)
 	}
-	return testenv.StartEnvoy(f.t, []byte(r.Stdout))
+	return []byte(r.Stdout)
 }
 
 // follower starts an Envoy that has a service as upstream, and returns what it knows of its endpoints' health:

@@ -66,22 +66,31 @@ func (f *fleet) voters(service string, port, want int) []string {
 	return ids
 }
 
+// startGuarded starts a catenary that asks a Consul what tokens may, over one service that is to be probed.
+func startGuarded(t *testing.T, consul *testenv.Consul) (f *fleet, port int) {
+	t.Helper()
+	const rights = `service_prefix "" { policy = "write" } node_prefix "" { policy = "read" } agent_prefix "" { policy = "read" }`
+	f = &fleet{t: t, env: []string{"CONSUL_HTTP_ADDR=" + consul.HTTPAddr()}}
+	f.catenary = testenv.StartCatenary(t, append(slices.Clone(f.env), "CONSUL_HTTP_TOKEN="+consul.NewToken(rights)), "--grpc-auth", "consul", "--hds-report-interval", "100ms")
+	testenv.Eventually(t, patience, f.catenary.Ready)
+	backend := startWeb(t, 200)
+	// Its service-defaults ask for the probe, so that no client has to.
+	consul.WriteEntry("Kind = \"service-defaults\"\nName = \"api\"\nProtocol = \"http\"\nMeta = { hds-protocol = \"http\" hds-interval = \"100ms\" hds-timeout = \"5s\" }")
+	consul.RegisterService(testenv.Service{Name: "api", Port: backend.port})
+	consul.RegisterService(testenv.Service{Name: "checker", ID: "checker-1", Node: "node-c", Port: testenv.FreePort(t)})
+	consul.RegisterService(testenv.Service{
+		Name: "checker-sidecar-proxy", ID: "checker-1-sidecar-proxy", Node: "node-c", Port: testenv.FreePort(t), Kind: api.ServiceKindConnectProxy,
+		Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "checker", DestinationServiceID: "checker-1"},
+	})
+	return f, backend.port
+}
+
 // TestATokenHasOneVoteAndAProxyThatItMayWriteItsOwn has Envoys with tokens of a real Consul: a registered proxy,
 // two that take names of their own under one token, and one that has none. Then a token is deleted.
 func TestATokenHasOneVoteAndAProxyThatItMayWriteItsOwn(t *testing.T) {
 	t.Parallel()
 	consul := testenv.StartConsul(t, testenv.WithACL())
-	const rights = `service_prefix "" { policy = "write" } node_prefix "" { policy = "read" } agent_prefix "" { policy = "read" }`
-	env := []string{"CONSUL_HTTP_ADDR=" + consul.HTTPAddr()}
-	f := &fleet{t: t, env: env}
-	f.catenary = testenv.StartCatenary(t, append(slices.Clone(env), "CONSUL_HTTP_TOKEN="+consul.NewToken(rights)), "--grpc-auth", "consul", "--hds-report-interval", "100ms")
-	testenv.Eventually(t, patience, f.catenary.Ready)
-	api := startWeb(t, 200)
-	// Its service-defaults ask for the probe, so that no client has to.
-	consul.WriteEntry("Kind = \"service-defaults\"\nName = \"api\"\nProtocol = \"http\"\nMeta = { hds-protocol = \"http\" hds-interval = \"100ms\" hds-timeout = \"5s\" }")
-	consul.RegisterService(testenv.Service{Name: "api", Port: api.port})
-	registerSidecar(t, consul)
-
+	f, port := startGuarded(t, consul)
 	const ofChecker = `service "checker" { policy = "write" } service "checker-sidecar-proxy" { policy = "write" }
 service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }`
 	own, shared := consul.NewToken(ofChecker), consul.NewToken(`service "checker" { policy = "write" }`)
@@ -101,7 +110,7 @@ service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }`
 		}
 		return nil
 	})
-	voters := f.voters("api", api.port, 2)
+	voters := f.voters("api", port, 2)
 	r := testenv.Run(t, nil, "checkers", "--admin-addr", f.catenary.AdminAddr)
 	for _, id := range voters {
 		if r.Code != 0 || !strings.Contains(r.Stdout, id) {
@@ -120,7 +129,7 @@ service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }`
 		return nil
 	})
 	t.Logf("the streams of a token ended %v after it was deleted", time.Since(deleted).Round(time.Millisecond))
-	if got := f.voters("api", api.port, 1); got[0] != registered {
+	if got := f.voters("api", port, 1); got[0] != registered {
 		t.Errorf("%v votes", got)
 	}
 	if log := f.catenary.Log(); strings.Contains(log, own) || strings.Contains(log, shared) {
@@ -134,15 +143,6 @@ const (
 	// revocation is how long a stream may outlive its right.
 	revocation = 60 * time.Second
 )
-
-func registerSidecar(t *testing.T, consul *testenv.Consul) {
-	t.Helper()
-	consul.RegisterService(testenv.Service{Name: "checker", ID: "checker-1", Node: "node-c", Port: testenv.FreePort(t)})
-	consul.RegisterService(testenv.Service{
-		Name: "checker-sidecar-proxy", ID: "checker-1-sidecar-proxy", Node: "node-c", Port: testenv.FreePort(t), Kind: api.ServiceKindConnectProxy,
-		Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "checker", DestinationServiceID: "checker-1"},
-	})
-}
 
 // refuses waits until the log tells that a client was refused.
 func (f *fleet) refuses(id string) {
@@ -187,12 +187,7 @@ func TestACertificateHasOneVote(t *testing.T) {
 // certified starts a checker that shows a certificate, of which the command line for bootstraps knows nothing.
 func (f *fleet) certified(id string, authority *testenv.Authority, file string) {
 	f.t.Helper()
-	r := testenv.Run(f.t, nil, "bootstrap", "envoy", "--service", "checker", "--proxy-id", id, "--hds", "--grpc-addr", f.catenary.GRPCAddr,
-		"--admin-bind", "127.0.0.1:0", "--grpc-ca-file", authority.CAFile)
-	if r.Code != 0 {
-		f.t.Fatalf("exit %d: %s", r.Code, r.Stderr)
-	}
-	boot := r.Stdout
+	boot := string(f.bootstrap("--service", "checker", "--proxy-id", id, "--hds", "--grpc-ca-file", authority.CAFile))
 	if file != "" {
 		path := filepath.Join(filepath.Dir(authority.CAFile), file)
 		shown := fmt.Sprintf(`[{"certificate_chain": {"filename": "%s.pem"}, "private_key": {"filename": "%[1]s-key.pem"}}]`, path)

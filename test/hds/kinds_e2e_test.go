@@ -142,23 +142,9 @@ func TestFourEnvoysAgreeOnEveryKindOfEndpoint(t *testing.T) {
 	testenv.Eventually(t, patience, func() error { return k.agreed(fifth) })
 	testenv.Eventually(t, patience, func() error { return k.explained(f) })
 
-	// What changes is followed, in both directions.
-	k.well.status.Store(503)
-	k.ill.status.Store(200)
-	k.states.SetServingStatus("", notServing)
-	for name, want := range map[string]kind{
-		"well":      {health: "UNHEALTHY", vote: "down", reason: "answered with status 503"},
-		"odd":       {health: "UNHEALTHY", vote: "down", reason: "answered with status 200"},
-		"rpc":       {health: "UNHEALTHY", vote: "down", reason: refusal},
-		"ill":       {health: "HEALTHY", vote: "up", reason: "answered with status 200"},
-		"elsewhere": {health: "UNHEALTHY", vote: "down", reason: "answered with status 503"},
-	} {
-		s := k.all[name]
-		s.health, s.vote, s.reason = want.health, want.vote, want.reason
-	}
+	k.change()
 	testenv.Eventually(t, patience, func() error { return k.agreed(fifth) })
 	testenv.Eventually(t, patience, func() error { return k.explained(f) })
-
 	k.probesAreThree()
 	k.told(f)
 	// An endpoint that needs seven reports to answer at all was never down.
@@ -171,6 +157,23 @@ func TestFourEnvoysAgreeOnEveryKindOfEndpoint(t *testing.T) {
 			t.Errorf("of %d specifiers checker %d refused %d, and %d said something new",
 				stats["hds_delegate.requests"], i, stats["hds_delegate.errors"], stats["hds_delegate.updates"])
 		}
+	}
+}
+
+// change has backends change, in both directions.
+func (k *kinds) change() {
+	k.well.status.Store(503)
+	k.ill.status.Store(200)
+	k.states.SetServingStatus("", notServing)
+	for name, want := range map[string]kind{
+		"well":      {health: "UNHEALTHY", vote: "down", reason: "answered with status 503"},
+		"odd":       {health: "UNHEALTHY", vote: "down", reason: "answered with status 200"},
+		"rpc":       {health: "UNHEALTHY", vote: "down", reason: refusal},
+		"ill":       {health: "HEALTHY", vote: "up", reason: "answered with status 200"},
+		"elsewhere": {health: "UNHEALTHY", vote: "down", reason: "answered with status 503"},
+	} {
+		s := k.all[name]
+		s.health, s.vote, s.reason = want.health, want.vote, want.reason
 	}
 }
 
@@ -196,5 +199,33 @@ func (k *kinds) told(f *fleet) {
 	r = testenv.Run(k.t, nil, "checkers", "--admin-addr", f.catenary.AdminAddr)
 	if r.Code != 0 || strings.Count(r.Stdout, "working") != 4 || strings.Count(r.Stdout, "1.40.0") != 4 {
 		k.t.Errorf("checkers: exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// TestAnOlderEnvoyIsNotToldWhatEndsIt has an Envoy beside it that does what the older one cannot.
+func TestAnOlderEnvoyIsNotToldWhatEndsIt(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, "--hds-report-interval", "100ms")
+	b := startWeb(t, 200)
+	rpc, _ := startRPC(t, serving)
+	f.write("api.hcl", instance("api", "api-1", b.port, probe("5s", "hds-protocol", "http")...))
+	f.write("rpc.hcl", instance("rpc", "rpc-1", rpc, probe("5s", "hds-protocol", "grpc")...))
+	health := f.follower("api")
+	f.follower("rpc")
+	old := testenv.StartEnvoy(t, f.bootstrap("--service", "checker", "--proxy-id", "old", "--hds"), testenv.WithEnvoyVersion(testenv.OldestEnvoy))
+	if got := f.voters("api", b.port, 1); got[0] != "node:old" {
+		t.Errorf("%v votes", got)
+	}
+	if e, err := f.endpoint("rpc", rpc); err != nil || len(e.Votes) != 0 || e.Verdict != "unknown" {
+		t.Errorf("what the older Envoy must not be told: %+v %v", e, err)
+	}
+	f.checker("new")
+	f.voters("api", b.port, 2)
+	if got := f.voters("rpc", rpc, 1); got[0] != "node:new" {
+		t.Errorf("%v votes", got)
+	}
+	sees(t, health, b.port, "HEALTHY")
+	if n := old.Stats()["hds_delegate.errors"]; n != 0 {
+		t.Errorf("the older Envoy refused %d specifiers", n)
 	}
 }

@@ -131,8 +131,38 @@ func TestNothingThatHappensToCheckersOrServerTakesAnythingDown(t *testing.T) {
 		x.checkers[1].Restart()
 		testenv.Eventually(t, patience, func() error { return x.voted(3, "") })
 	})
+	x.unchanged("a checker that hung", func() {
+		x.hang(0)
+		testenv.Eventually(t, patience, func() error { return x.voted(3, "checker-0") })
+		x.checkers[0].Resume()
+		x.fleet.checkers(4)
+	})
 	x.serverRestarts()
 	x.allAreLost()
+}
+
+// hang stops a checker in the middle of what it does, and waits until it is found to be broken.
+func (x *trouble) hang(i int) {
+	x.t.Helper()
+	at := time.Now()
+	x.checkers[i].Pause()
+	testenv.Eventually(x.t, patience, func() error {
+		var list []server.CheckerStatus
+		if err := x.catenary.API("/api/v1/checkers", &list); err != nil {
+			return err
+		}
+		for _, c := range list {
+			if c.State == "broken" && c.Duties == 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", list)
+	})
+	took := time.Since(at)
+	x.t.Logf("a checker that hung was out after %v", took.Round(time.Millisecond))
+	if took < silence {
+		x.t.Errorf("it may be silent for %v", silence)
+	}
 }
 
 // kill kills a checker, and waits until its duties are others'.
@@ -173,6 +203,9 @@ func (x *trouble) backendRestarts() {
 	}
 	testenv.Eventually(x.t, patience, func() error { return x.voted(3, "") })
 }
+
+// silence is how long a checker may be silent.
+const silence = 2 * time.Second
 
 // waiting is how long a server that starts waits for verdicts.
 const waiting = 3 * time.Second
