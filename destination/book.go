@@ -2,6 +2,7 @@ package destination
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,96 +10,103 @@ import (
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
-// book is who has which address, among the instances of a datacenter. It is kept only while somebody asks for
-// addresses, because it takes the instances of every service.
+// book is who has which address, among the instances of a datacenter and by what Consul tells of virtual IPs. It is
+// kept only while somebody asks for addresses, because it takes the instances of every service.
 type book struct {
-	datacenter string
-	pages      map[facts.Topic]page
-	virtual    map[netip.Addr]map[string]int // owners, and by how many instances
-	instances  map[netip.AddrPort][]*facts.Instance
+	pages     map[facts.Topic][]*facts.Instance
+	live      map[netip.Addr]map[string]int // owners of virtual IPs, and by how many instances
+	owners    map[string]int                // services that have any so, in lower case
+	instances map[netip.AddrPort][]*facts.Instance
+	virtual   facts.Virtual
+	// manual and automatic are the owners of virtual IPs as Consul tells them.
+	manual, automatic map[netip.Addr][]string
 }
 
-// page is what the instances of a topic have put into the book.
-type page struct{ list []*facts.Instance }
-
-func newBook(datacenter string) *book {
+func newBook() *book {
 	return &book{
-		datacenter: datacenter, pages: map[facts.Topic]page{},
-		virtual: map[netip.Addr]map[string]int{}, instances: map[netip.AddrPort][]*facts.Instance{},
+		pages: map[facts.Topic][]*facts.Instance{}, live: map[netip.Addr]map[string]int{}, owners: map[string]int{},
+		instances: map[netip.AddrPort][]*facts.Instance{},
 	}
 }
 
-// topics are those that the book is made of.
-func (b *book) topics(view facts.View) []facts.Topic {
-	list := []facts.Topic{facts.Services(b.datacenter)}
-	for _, service := range view.AllServices(b.datacenter) {
-		list = append(list, facts.Health(b.datacenter, service))
-	}
-	return list
+// revision is what is to be changed on the page of a topic.
+type revision struct {
+	topic      facts.Topic
+	list       []*facts.Instance
+	gone, come []*facts.Instance
 }
 
-// lacks says what is not known of all that the book is made of; empty when all is.
-func lacks(view facts.View, topics []facts.Topic) string {
-	for _, t := range topics {
-		status := view.Topic(t)
-		if t.Kind == facts.TopicServices && !status.Known || t.Kind == facts.TopicHealth && !view.Known(t) {
-			return view.Why(facts.ID{Topic: t})
-		}
-	}
-	return ""
+// revise finds out what the instances of a topic change, and changes nothing.
+func (b *book) revise(topic facts.Topic, list []*facts.Instance) revision {
+	gone, come := difference(b.pages[topic], list)
+	return revision{topic, list, gone, come}
 }
 
-// put replaces what the instances of a topic have in the book, and adds the addresses of which something changed.
-func (b *book) put(topic facts.Topic, list []*facts.Instance, changed map[netip.Addr]struct{}) {
-	old := b.pages[topic].list
-	kept := make(map[*facts.Instance]bool, len(old))
-	for _, in := range old {
+// difference returns the instances that only the one list has, and those that only the other has. Instances are
+// shared: what did not change is the same.
+func difference(before, now []*facts.Instance) (gone, come []*facts.Instance) {
+	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
+		before, now = before[1:], now[1:]
+	}
+	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
+		before, now = before[:len(before)-1], now[:len(now)-1]
+	}
+	kept := make(map[*facts.Instance]bool, len(before))
+	for _, in := range before {
 		kept[in] = true
 	}
-	for _, in := range list {
-		if kept[in] {
-			delete(kept, in) // it is shared, and so the same
-			continue
+	for _, in := range now {
+		if !kept[in] {
+			come = append(come, in)
 		}
+		delete(kept, in)
+	}
+	return slices.Collect(maps.Keys(kept)), come
+}
+
+// apply makes a revision, and adds the addresses of which something changed.
+func (b *book) apply(r revision, changed map[netip.Addr]struct{}) {
+	for _, in := range r.come {
 		b.enter(in, changed)
 	}
-	for in := range kept {
+	for _, in := range r.gone {
 		b.strike(in, changed)
 	}
-	if len(list) == 0 {
-		delete(b.pages, topic)
-		return
+	if b.pages[r.topic] = r.list; len(r.list) == 0 {
+		delete(b.pages, r.topic)
 	}
-	b.pages[topic] = page{slices.Clone(list)}
 }
 
 func (b *book) enter(in *facts.Instance, changed map[netip.Addr]struct{}) {
-	owner, _ := serviceOf(in)
-	for _, ip := range virtualIPs(in) {
-		if b.virtual[ip] == nil {
-			b.virtual[ip] = map[string]int{}
+	for _, v := range in.Virtual() {
+		if b.live[v.IP] == nil {
+			b.live[v.IP] = map[string]int{}
 		}
-		b.virtual[ip][owner]++
-		changed[ip] = struct{}{}
+		b.live[v.IP][v.Service]++
+		b.owners[strings.ToLower(v.Service)]++
+		changed[v.IP] = struct{}{}
 	}
-	for _, at := range addressesOf(in) {
+	if at, ok := addressOf(in); ok {
 		b.instances[at] = append(b.instances[at], in)
 		changed[at.Addr()] = struct{}{}
 	}
 }
 
 func (b *book) strike(in *facts.Instance, changed map[netip.Addr]struct{}) {
-	owner, _ := serviceOf(in)
-	for _, ip := range virtualIPs(in) {
-		if b.virtual[ip][owner]--; b.virtual[ip][owner] <= 0 {
-			delete(b.virtual[ip], owner)
+	for _, v := range in.Virtual() {
+		if b.live[v.IP][v.Service]--; b.live[v.IP][v.Service] <= 0 {
+			delete(b.live[v.IP], v.Service)
 		}
-		if len(b.virtual[ip]) == 0 {
-			delete(b.virtual, ip)
+		if len(b.live[v.IP]) == 0 {
+			delete(b.live, v.IP)
 		}
-		changed[ip] = struct{}{}
+		service := strings.ToLower(v.Service)
+		if b.owners[service]--; b.owners[service] <= 0 {
+			delete(b.owners, service)
+		}
+		changed[v.IP] = struct{}{}
 	}
-	for _, at := range addressesOf(in) {
+	if at, ok := addressOf(in); ok {
 		b.instances[at] = slices.DeleteFunc(b.instances[at], func(other *facts.Instance) bool { return other == in })
 		if len(b.instances[at]) == 0 {
 			delete(b.instances, at)
@@ -107,13 +115,43 @@ func (b *book) strike(in *facts.Instance, changed map[netip.Addr]struct{}) {
 	}
 }
 
-// owners are the services that have a virtual IP, in order: more than one is a mistake of somebody's.
-func (b *book) owners(ip netip.Addr) []string {
-	var list []string
-	for owner := range b.virtual[ip] {
-		list = append(list, owner)
+// tell takes over what Consul tells of virtual IPs, and adds the addresses of which something changed.
+func (b *book) tell(all facts.Virtual, changed map[netip.Addr]struct{}) {
+	manual, automatic := map[netip.Addr][]string{}, map[netip.Addr][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all.Services)) {
+		for _, ip := range all.Services[name].Manual {
+			manual[ip] = append(manual[ip], name)
+		}
+		for _, ip := range all.Services[name].Automatic {
+			automatic[ip] = append(automatic[ip], name)
+		}
 	}
-	slices.Sort(list)
+	for _, side := range [][2]map[netip.Addr][]string{{b.manual, manual}, {b.automatic, automatic}} {
+		for ip, names := range side[0] {
+			if !slices.Equal(names, side[1][ip]) {
+				changed[ip] = struct{}{}
+			}
+		}
+		for ip := range side[1] {
+			if _, had := side[0][ip]; !had {
+				changed[ip] = struct{}{}
+			}
+		}
+	}
+	b.virtual, b.manual, b.automatic = all, manual, automatic
+}
+
+// ownersOf are the services that have a virtual IP, in order: more than one is a mistake of somebody's. What Consul
+// tells of automatic ones is asked for from time to time only, and instances tell them at once: those go before.
+func (b *book) ownersOf(ip netip.Addr) []string {
+	list := slices.Collect(maps.Keys(b.live[ip]))
+	if len(list) == 0 {
+		list = slices.Clone(b.automatic[ip])
+	}
+	list = append(list, b.manual[ip]...)
+	slices.SortFunc(list, func(x, y string) int {
+		return cmp.Or(strings.Compare(strings.ToLower(x), strings.ToLower(y)), strings.Compare(x, y))
+	})
 	return slices.CompactFunc(list, strings.EqualFold)
 }
 
@@ -129,26 +167,11 @@ func (b *book) instance(at netip.AddrPort) *facts.Instance {
 	})
 }
 
-// virtualIPs are those of the service of an instance: Consul's own, and one that a platform gave it.
-func virtualIPs(in *facts.Instance) []netip.Addr {
-	var list []netip.Addr
-	for _, tag := range []string{"consul-virtual", "virtual"} {
-		tagged, ok := in.Service.TaggedAddresses[tag]
-		if !ok {
-			continue
-		}
-		if ip, err := netip.ParseAddr(tagged.Address); err == nil && !slices.Contains(list, ip.Unmap()) {
-			list = append(list, ip.Unmap())
-		}
-	}
-	return list
-}
-
-// addressesOf is where an instance listens.
-func addressesOf(in *facts.Instance) []netip.AddrPort {
+// addressOf is where an instance listens.
+func addressOf(in *facts.Instance) (at netip.AddrPort, ok bool) {
 	ip, err := netip.ParseAddr(cmp.Or(in.Service.Address, in.Node.Address))
-	if err != nil || in.Service.Port <= 0 || in.Service.Port > 65535 {
-		return nil
+	if err != nil || ip.Zone() != "" || in.Service.Port <= 0 || in.Service.Port > 65535 {
+		return netip.AddrPort{}, false
 	}
-	return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), uint16(in.Service.Port))}
+	return netip.AddrPortFrom(ip.Unmap(), uint16(in.Service.Port)), true
 }

@@ -1,7 +1,10 @@
 package destination
 
 import (
+	"maps"
 	"net/netip"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
@@ -9,8 +12,8 @@ import (
 	"github.com/catenary-mesh/catenary/snapshot"
 )
 
-// Description is a profile, and what it was made of. Of the fields of its resolution Set is not used, and Chain
-// is the whole chain, with routers and splitters.
+// Description is a profile, and what it was made of. Of the fields of its resolution Set is the endpoint to use where
+// the profile is that of one, and Chain is the whole chain, with routers and splitters.
 type Description struct {
 	Resolution
 	Profile Profile
@@ -61,14 +64,13 @@ func (r *resolver) describe() Profile {
 	return profile
 }
 
-// DescribeInstance makes the profile of an instance that was asked for by its address: it is used as it is.
-func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.AddrPort, e Encoder) Description {
+// DescribeInstance makes the profile of an instance that was asked for by its address: it is used as it is. Set has
+// it alone.
+func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.AddrPort) Description {
 	r := &resolver{Place: p, r: view.Read()}
 	ep := Endpoint{Addr: addr, Instance: clean(in.Service.ID), Node: clean(in.Node.Node)}
 	_, ep.Weight = snapshot.Judge(in, false)
-	if l := in.Service.Locality; l != nil {
-		ep.Region, ep.Zone = clean(l.Region), clean(l.Zone)
-	} else if l := in.Node.Locality; l != nil {
+	if l := snapshot.LocalityOf(in); l != nil {
 		ep.Region, ep.Zone = clean(l.Region), clean(l.Zone)
 	}
 	service, meshed := serviceOf(in)
@@ -78,18 +80,26 @@ func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.
 		ep.ServerName = service + ".default." + p.Datacenter + ".internal." + p.TrustDomain
 	}
 	ep.Opaque = !chain.IsLayer7(r.protocol(t))
-	set := NewSet(Labels{Service: service, Datacenter: p.Datacenter}, []Endpoint{ep})
 	profile := DefaultProfile()
 	profile.OpaqueProtocol = ep.Opaque
-	profile.Endpoint = e.For(set).Weighted(&set.Endpoints[0])
-	for name, value := range map[string]string{"service": clean(service), "namespace": namespace, "datacenter": p.Datacenter} {
-		profile.Endpoint.MetricLabels[name] = value // there is no set to have them
-	}
-	d := Description{Profile: profile, Resolution: Resolution{State: Some, Reads: r.r.Reads()}}
+	set := NewSet(Labels{Service: service, Datacenter: p.Datacenter}, []Endpoint{ep})
+	d := Description{Profile: profile, Resolution: Resolution{State: Some, Set: set, Reads: r.r.Reads()}}
 	if unknown := r.r.Unknown(); len(unknown) > 0 {
-		d.State, d.Pending = Unknown, r.r.Why(unknown[0])
+		d.State, d.Set, d.Pending = Unknown, nil, r.r.Why(unknown[0])
 	}
 	return d
+}
+
+// At is the profile with the endpoint of a set of one, as seen from where a proxy runs; a nil set has none.
+func (p Profile) At(s *Set, e Encoder) Profile {
+	if p.DestinationProfile == nil || len(s.endpoints()) == 0 {
+		return p
+	}
+	at := proto.CloneOf(p.DestinationProfile)
+	at.Endpoint = e.For(s).Weighted(&s.Endpoints[0])
+	maps.Copy(at.Endpoint.MetricLabels, s.Labels.words()) // there is no set to have them
+	p.DestinationProfile = at
+	return p
 }
 
 // serviceOf is the service that an instance belongs to, and whether it takes mesh traffic.

@@ -45,17 +45,13 @@ const elsewhere = "*"
 // are to get the same have equal encoders.
 func (e Encoder) For(s *Set) Encoder {
 	from := Origin{Region: e.Origin.Region, Zone: e.Origin.Zone}
-	found := false
-	for i := range s.endpoints() {
-		ep := &s.Endpoints[i]
-		if from.Zone == "" && e.Origin.Node != "" && strings.EqualFold(ep.Node, e.Origin.Node) {
-			from = Origin{Region: ep.Region, Zone: ep.Zone}
-		}
-		found = found || from.Zone != "" && locality(from, ep) == "local"
+	where := s.where()
+	if at, ok := where.nodes[strings.ToLower(e.Origin.Node)]; ok && from.Zone == "" {
+		from = at
 	}
 	if from.Zone == "" {
 		from = Origin{}
-	} else if !found {
+	} else if !where.near(from) {
 		from = Origin{Zone: elsewhere}
 	}
 	e.Origin = from

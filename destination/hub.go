@@ -1,10 +1,9 @@
 package destination
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,9 +19,7 @@ type question struct {
 	profile bool
 	name    Name
 	// addr is set instead of the name where a profile is asked for by address.
-	addr netip.AddrPort
-	// origin is set where the answer itself depends on where the proxy runs: with addr.
-	origin Origin
+	addr   netip.AddrPort
 	reader string
 }
 
@@ -31,11 +28,13 @@ type subject struct {
 	question question
 	id       string // of its needs
 	answer   atomic.Pointer[answer]
+	chain    *chain.Chain // the last that compiled; of whoever makes the answer
 
 	// Guarded by the hub's lock.
 	watchers map[*watcher]struct{}
 	reads    map[facts.ID]struct{}
-	chain    *chain.Chain // the last that compiled
+	stale    bool // its answer is to be made again
+	making   bool // somebody makes it
 }
 
 // watcher is a stream as its subject knows it.
@@ -50,27 +49,33 @@ func (w *watcher) ring() {
 	}
 }
 
-// hub has the answer to every question that is asked, and makes those again whose facts changed.
+// hub has the answer to every question that is asked, and makes those again whose facts changed. It makes them
+// outside its lock, each by one at a time, so that none waits for the answer to another question.
 type hub struct {
-	cfg Config
+	cfg       Config
+	addresses *directory
+	atlas     *atlas
+	resolve   func(*subject, facts.View) made // makes an answer
 
 	mu       sync.Mutex // guards all below
 	subjects map[question]*subject
 	byFact   map[facts.ID]map[*subject]struct{}
-	byAddr   map[netip.Addr]map[*subject]struct{}
-	book     *book // while there are subjects by address
-	covered  []facts.Topic
-	pending  string // why the book is not complete; empty when it is
+	// While answers are being made it is noted which facts changed, and in which round: what was read of them may
+	// be old, and nobody can tell before it is known what was read.
+	makers int
+	round  uint64
+	news   map[facts.ID]uint64
+
 	lastID   uint64
 	leftOut  int // routes of all profiles, and those that lost something to them
 	weakened int
 }
 
 func newHub(cfg Config) *hub {
-	return &hub{
-		cfg: cfg, subjects: map[question]*subject{},
-		byFact: map[facts.ID]map[*subject]struct{}{}, byAddr: map[netip.Addr]map[*subject]struct{}{},
-	}
+	h := &hub{cfg: cfg, subjects: map[question]*subject{}, byFact: map[facts.ID]map[*subject]struct{}{}, news: map[facts.ID]uint64{}}
+	h.addresses, h.atlas = newDirectory(cfg, h.outdate), newAtlas(cfg)
+	h.resolve = h.make
+	return h
 }
 
 // coalesce is how long changes gather after one that went out at once.
@@ -79,13 +84,16 @@ const coalesce = 10 * time.Millisecond
 // run makes answers again until ctx ends. A lone change goes out at once; what follows closely gathers.
 func (h *hub) run(ctx context.Context, sub *facts.Subscription) {
 	defer sub.Close()
+	var group sync.WaitGroup
+	defer group.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-sub.Bell():
 		}
-		h.update(sub)
+		_, changed := sub.Drain()
+		h.remake(&group, h.touched(changed))
 		select {
 		case <-ctx.Done():
 			return
@@ -94,40 +102,140 @@ func (h *hub) run(ctx context.Context, sub *facts.Subscription) {
 	}
 }
 
-// update makes what changed facts touch. The view is taken under the lock, as that of join is: in any other order
-// one that joins meanwhile would be given newer facts, and this would take them back.
-func (h *hub) update(sub *facts.Subscription) {
+// touched marks the subjects that changed facts touch, and returns them.
+func (h *hub) touched(changed []facts.ID) []*subject {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	view, changed := sub.Drain()
-	stale := map[*subject]struct{}{}
+	h.round++
+	var stale []*subject
 	for _, id := range changed {
+		if h.makers > 0 {
+			h.news[id] = h.round
+		}
 		for s := range h.byFact[id] {
-			stale[s] = struct{}{}
+			if !s.stale {
+				s.stale = true
+				stale = append(stale, s)
+			}
 		}
 	}
-	h.turnPages(view, changed, stale)
-	for s := range stale {
-		h.remake(s, view)
+	return stale
+}
+
+// outdate has the answers of subjects made again.
+func (h *hub) outdate(group *sync.WaitGroup, list []*subject) {
+	h.mu.Lock()
+	for _, s := range list {
+		s.stale = true
+	}
+	h.mu.Unlock()
+	h.remake(group, list)
+}
+
+// remake makes the answers of subjects again, some at once.
+func (h *hub) remake(group *sync.WaitGroup, list []*subject) {
+	var next atomic.Int64
+	for range min(len(list), 4*runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
+				h.settle(list[i])
+			}
+		})
 	}
 }
 
-// join returns the subject of a question, with its answer, for a stream that is told from now on.
-func (h *hub) join(q question, w *watcher) *subject {
+// settle makes the answer of a subject, until it is not stale; not if somebody else does.
+func (h *hub) settle(s *subject) {
+	for {
+		round, ok := h.begin(s)
+		if !ok {
+			return
+		}
+		// The view is taken after the round, so that what changes from now on is told in a later one.
+		m := h.resolve(s, h.cfg.Store.View())
+		s.chain = m.Chain
+		before := s.answer.Load()
+		if before.same(m) {
+			h.end(s, m, round, nil)
+		} else {
+			h.end(s, m, round, newAnswer(m, before, h.cfg))
+		}
+	}
+}
+
+func (h *hub) begin(s *subject) (round uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if s.making || !s.stale || len(s.watchers) == 0 {
+		return 0, false
+	}
+	s.making, s.stale = true, false
+	h.makers++
+	return h.round, true
+}
+
+// end takes over what was made, with the answer if it is another one, and tells the streams of that.
+func (h *hub) end(s *subject, m made, round uint64, next *answer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.making = false
+	s.stale = s.stale || h.changedSince(m.Reads, round)
+	if h.makers--; h.makers == 0 {
+		clear(h.news)
+	}
+	if len(s.watchers) == 0 {
+		return // all left meanwhile
+	}
+	h.reread(s, m.Reads)
+	h.cfg.Store.Need(s.id, m.Needs...)
+	if next == nil {
+		return
+	}
+	h.count(s.answer.Load(), &m.profile)
+	s.answer.Store(next)
+	for w := range s.watchers {
+		w.ring()
+	}
+}
+
+func (h *hub) changedSince(reads map[facts.ID]struct{}, round uint64) bool {
+	if len(h.news) < len(reads) {
+		for id, at := range h.news {
+			if _, read := reads[id]; read && at > round {
+				return true
+			}
+		}
+		return false
+	}
+	for id := range reads {
+		if h.news[id] > round {
+			return true
+		}
+	}
+	return false
+}
+
+// join returns the subject of a question, for a stream that is told from now on. The first one to ask makes the
+// answer; who comes before there is one is told to wait.
+func (h *hub) join(q question, w *watcher) *subject {
+	h.mu.Lock()
 	s, ok := h.subjects[q]
 	if !ok {
 		h.lastID++
-		s = &subject{question: q, id: "destination#" + strconv.FormatUint(h.lastID, 10), watchers: map[*watcher]struct{}{}}
-		h.subjects[q] = s
-		view := h.cfg.Store.View()
-		if q.addr.IsValid() {
-			h.open(s, view)
+		s = &subject{
+			question: q, id: "destination#" + strconv.FormatUint(h.lastID, 10), watchers: map[*watcher]struct{}{}, stale: true,
 		}
-		h.remake(s, view)
+		s.answer.Store(newAnswer(made{Resolution: Resolution{Pending: "it is being looked up"}}, nil, h.cfg))
+		h.subjects[q] = s
 	}
 	s.watchers[w] = struct{}{}
+	h.mu.Unlock()
+	if !ok {
+		if q.addr.IsValid() {
+			h.addresses.follow(s)
+		}
+		h.settle(s)
+	}
 	return s
 }
 
@@ -144,32 +252,13 @@ func (h *hub) leave(s *subject, w *watcher) {
 	delete(h.subjects, s.question)
 	h.cfg.Store.Need(s.id)
 	if s.question.addr.IsValid() {
-		h.shut(s)
+		h.addresses.drop(s)
 	}
 }
 
-// remake makes the answer to a question, and tells the streams if it is another one.
-func (h *hub) remake(s *subject, view facts.View) {
-	made := h.make(s, view)
-	h.reread(s, made.Reads)
-	s.chain = made.Chain
-	h.cfg.Store.Need(s.id, made.Needs...)
-	before := s.answer.Load()
-	if before != nil && before.same(made) {
-		return
-	}
-	s.answer.Store(newAnswer(made, before, h.cfg))
-	h.count(before, &made.profile)
-	for w := range s.watchers {
-		w.ring()
-	}
-}
-
-// count counts the routes that a profile cannot say, instead of those of the answer before; either may be nil.
+// count counts the routes that a profile cannot say, instead of those of the answer before; now may be nil.
 func (h *hub) count(before *answer, now *Profile) {
-	if before != nil {
-		h.leftOut, h.weakened = h.leftOut-before.profile.Unexpressed, h.weakened-before.profile.Weakened
-	}
+	h.leftOut, h.weakened = h.leftOut-before.profile.Unexpressed, h.weakened-before.profile.Weakened
 	if now != nil {
 		h.leftOut, h.weakened = h.leftOut+now.Unexpressed, h.weakened+now.Weakened
 	}
@@ -192,63 +281,4 @@ func (h *hub) reread(s *subject, reads map[facts.ID]struct{}) {
 		h.byFact[id][s] = struct{}{}
 	}
 	s.reads = reads
-}
-
-// made is what an answer is made of.
-type made struct {
-	Resolution
-	profile Profile
-	bytes   []byte
-	// conflict says why the question has no answer that is right.
-	conflict string
-}
-
-func (h *hub) make(s *subject, view facts.View) made {
-	q := s.question
-	switch {
-	case q.addr.IsValid():
-		return h.byAddress(s, view)
-	case q.profile:
-		return described(h.cfg.Place.Describe(view, q.name, q.reader, s.chain))
-	}
-	return made{Resolution: h.cfg.Place.Resolve(view, q.name, q.reader, s.chain)}
-}
-
-func described(d Description) made {
-	return made{Resolution: d.Resolution, profile: d.Profile, bytes: d.Profile.encoded()}
-}
-
-// byAddress is the profile of the service that has an address for its virtual IP, else of the instance that
-// listens there, else of nothing.
-func (h *hub) byAddress(s *subject, view facts.View) made {
-	q := s.question
-	if h.pending != "" {
-		return made{Resolution: Resolution{Pending: h.pending, Chain: s.chain}}
-	}
-	owners := h.book.owners(q.addr.Addr())
-	if len(owners) > 1 {
-		return made{Resolution: Resolution{State: NoEndpoints}, conflict: fmt.Sprintf("%s is the virtual IP of several services: %q", q.addr.Addr(), owners)}
-	}
-	if len(owners) == 1 {
-		name := Name{Service: owners[0], Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}
-		return described(h.cfg.Place.Describe(view, name, q.reader, s.chain))
-	}
-	in := h.book.instance(q.addr)
-	if in == nil {
-		p := DefaultProfile()
-		return made{Resolution: Resolution{State: NoService}, profile: p, bytes: p.encoded()}
-	}
-	if service, _ := serviceOf(in); q.reader != "" {
-		d := h.cfg.Place.Describe(view, Name{Service: service, Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}, q.reader, nil)
-		if d.State == Unknown {
-			return described(d)
-		}
-	}
-	return described(h.cfg.Place.DescribeInstance(view, in, q.addr, Encoder{Origin: q.origin, HTTP2: h.cfg.HTTP2}))
-}
-
-// same reports whether streams would be told the same.
-func (a *answer) same(m made) bool {
-	return a.State == m.State && a.Pending == m.Pending && a.Denied == m.Denied && a.conflict == m.conflict &&
-		a.Set.Equal(m.Set) && bytes.Equal(a.bytes, m.bytes) && len(a.Problems) == len(m.Problems)
 }

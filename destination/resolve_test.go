@@ -193,7 +193,8 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("of a subset: %+v", d)
 	}
 	in := sidecar("api", 1)
-	e := place1().DescribeInstance(w.store.View(), in, netip.MustParseAddrPort("10.0.0.1:20000"), Encoder{}).Profile
+	described := place1().DescribeInstance(w.store.View(), in, netip.MustParseAddrPort("10.0.0.1:20000"))
+	e := described.Profile.At(described.Set, Encoder{})
 	if e.GetEndpoint().GetTlsIdentity().GetServerName().GetName() != "api.default.dc1.internal.x.consul" || len(e.GetDstOverrides()) > 0 ||
 		e.GetEndpoint().GetMetricLabels()["service"] != "api" || e.GetFullyQualifiedName() != "" {
 		t.Errorf("of an instance: %v", e.DestinationProfile)
@@ -201,7 +202,7 @@ func TestDescriptions(t *testing.T) {
 }
 
 func TestTheBookKnowsWhoHasAnAddress(t *testing.T) {
-	b, changed := newBook("dc1"), map[netip.Addr]struct{}{}
+	b, changed := newBook(), map[netip.Addr]struct{}{}
 	vip := netip.MustParseAddr("240.0.0.1")
 	tagged := func(in *facts.Instance) *facts.Instance {
 		in.Service.TaggedAddresses = map[string]facts.Address{"consul-virtual": {Address: vip.String(), Port: 80}}
@@ -209,24 +210,24 @@ func TestTheBookKnowsWhoHasAnAddress(t *testing.T) {
 	}
 	topic := facts.Health("dc1", "api-sidecar-proxy")
 	first, second := tagged(sidecar("api", 1)), tagged(sidecar("api", 2))
-	b.put(topic, list(first, second), changed)
-	if got := b.owners(vip); !slices.Equal(got, []string{"api"}) || len(changed) != 3 {
+	b.apply(b.revise(topic, list(first, second)), changed)
+	if got := b.ownersOf(vip); !slices.Equal(got, []string{"api"}) || len(changed) != 3 {
 		t.Errorf("the owners are %v, and %d addresses changed", got, len(changed))
 	}
 	if b.instance(netip.MustParseAddrPort("10.0.0.1:20000")) != first {
 		t.Error("an instance is not found by its address")
 	}
-	b.put(topic, list(second), changed)
-	if got := b.owners(vip); len(got) != 1 || b.instance(netip.MustParseAddrPort("10.0.0.1:20000")) != nil {
+	b.apply(b.revise(topic, list(second)), changed)
+	if got := b.ownersOf(vip); len(got) != 1 || b.instance(netip.MustParseAddrPort("10.0.0.1:20000")) != nil {
 		t.Errorf("after one has gone the owners are %v", got)
 	}
-	b.put(facts.Health("dc1", "web"), list(tagged(sidecar("web", 3))), changed)
-	if got := b.owners(vip); !slices.Equal(got, []string{"api", "web"}) {
+	b.apply(b.revise(facts.Health("dc1", "web"), list(tagged(sidecar("web", 3)))), changed)
+	if got := b.ownersOf(vip); !slices.Equal(got, []string{"api", "web"}) {
 		t.Errorf("two that have it: %v", got)
 	}
-	b.put(topic, nil, changed)
-	b.put(facts.Health("dc1", "web"), nil, changed)
-	if len(b.virtual)+len(b.instances)+len(b.pages) > 0 {
+	b.apply(b.revise(topic, nil), changed)
+	b.apply(b.revise(facts.Health("dc1", "web"), nil), changed)
+	if len(b.live)+len(b.owners)+len(b.instances)+len(b.pages) > 0 {
 		t.Errorf("something is left: %+v", b)
 	}
 }

@@ -28,6 +28,8 @@ type Metrics interface {
 	// ProfileRoutes is how many routes of the profiles that are asked for are left out, because no profile can
 	// say them, and how many lost their retries and timeout to those.
 	ProfileRoutes(leftOut, weakened int)
+	// NotSearched is among how many services no address is looked up, because there are too many.
+	NotSearched(services int)
 }
 
 // The forms of streams, and the types of what is sent, as metrics call them.
@@ -83,8 +85,8 @@ type Server struct {
 	cfg   Config
 	names Names
 	hub   *hub
-	sub   *facts.Subscription
-	done  chan struct{} // closed when Run ends
+	subs  [3]*facts.Subscription // of the hub, and of what it looks up addresses and nodes in
+	done  chan struct{}          // closed when Run ends
 
 	lastID  atomic.Uint64
 	mu      sync.Mutex // guards streams
@@ -97,14 +99,19 @@ func NewServer(cfg Config) *Server {
 	cfg.MaxServices = cmp.Or(cfg.MaxServices, 10_000)
 	return &Server{
 		cfg: cfg, names: Names{Datacenter: cfg.Place.Datacenter, Suffix: cfg.Suffix}, hub: newHub(cfg),
-		sub: cfg.Store.Subscribe(), done: make(chan struct{}), streams: map[*stream]struct{}{},
+		subs: [3]*facts.Subscription{cfg.Store.Subscribe(), cfg.Store.Subscribe(), cfg.Store.Subscribe()},
+		done: make(chan struct{}), streams: map[*stream]struct{}{},
 	}
 }
 
 // Run keeps the answers up to date until ctx ends, and then ends all streams. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.done)
-	s.hub.run(ctx, s.sub)
+	var group sync.WaitGroup
+	group.Go(func() { s.hub.run(ctx, s.subs[0]) })
+	group.Go(func() { s.hub.addresses.run(ctx, s.subs[1]) })
+	group.Go(func() { s.hub.atlas.run(ctx, s.subs[2]) })
+	group.Wait()
 	return nil
 }
 
@@ -138,12 +145,11 @@ func (m modern) GetProfile(q *pb.GetDestination, st grpc.ServerStreamingServer[p
 	if err != nil {
 		return invalid(err)
 	}
-	asked := question{profile: true, name: name, addr: addr}
 	if addr.IsValid() {
-		asked.name, asked.origin = Name{}, ParseToken(q.GetContextToken())
-		asked.origin.Namespace = "" // it makes no difference
+		name = Name{}
 	}
-	return m.profile(st, call{form: formProfile, path: q.GetPath()}, asked)
+	c := call{form: formProfile, path: q.GetPath(), encoder: Encoder{Origin: ParseToken(q.GetContextToken()), HTTP2: m.cfg.HTTP2}}
+	return m.profile(st, c, question{profile: true, name: name, addr: addr})
 }
 
 // conduit is the service of Conduit, whose scheme means nothing here either.

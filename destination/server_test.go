@@ -38,6 +38,8 @@ type counts struct {
 	encoded int
 	streams int
 	routes  [2]int
+
+	notSearched int
 }
 
 func (c *counts) StreamOpened(string)     { c.mu.Lock(); c.streams++; c.mu.Unlock() }
@@ -50,6 +52,8 @@ func (c *counts) ProfileRoutes(leftOut, weakened int) {
 	c.routes = [2]int{leftOut, weakened}
 	c.mu.Unlock()
 }
+
+func (c *counts) NotSearched(services int) { c.mu.Lock(); c.notSearched = services; c.mu.Unlock() }
 
 func (c *counts) ofRoutes() [2]int {
 	c.mu.Lock()
@@ -285,8 +289,14 @@ func TestNothingIsKeptOfStreamsThatEnded(t *testing.T) {
 	testenv.Eventually(t, 5*time.Second, func() error {
 		s.hub.mu.Lock()
 		defer s.hub.mu.Unlock()
-		if n := len(s.hub.subjects) + len(s.hub.byFact) + len(s.hub.byAddr); n > 0 || s.hub.book != nil {
-			return fmt.Errorf("%d things are kept, and the book is %v", n, s.hub.book)
+		d, a := s.hub.addresses, s.hub.atlas
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		n := len(s.hub.subjects) + len(s.hub.byFact) + len(s.hub.news) + len(d.asked) + len(d.waiting) + len(a.asked)
+		if n > 0 || d.book != nil || a.nodes != nil {
+			return fmt.Errorf("%d things are kept, the book is %v, and the atlas is %v", n, d.book, a.nodes)
 		}
 		return nil
 	})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync"
 )
 
 // Endpoint is an address behind a name. It is comparable.
@@ -29,6 +31,45 @@ type Labels struct{ Service, Subset, Datacenter string }
 type Set struct {
 	Labels    Labels
 	Endpoints []Endpoint
+
+	found sync.Once
+	at    whereabouts
+}
+
+// whereabouts is where the endpoints of a set are.
+type whereabouts struct {
+	nodes map[string]Origin          // by the name of the node in lower case
+	zones map[string]map[string]bool // the regions that a zone is of
+}
+
+// where returns where the endpoints are; it is found out when somebody wants to know.
+func (s *Set) where() whereabouts {
+	if s == nil {
+		return whereabouts{}
+	}
+	s.found.Do(func() {
+		s.at = whereabouts{map[string]Origin{}, map[string]map[string]bool{}}
+		for i := range s.Endpoints {
+			ep := &s.Endpoints[i]
+			if ep.Zone == "" {
+				continue
+			}
+			if node := strings.ToLower(ep.Node); s.at.nodes[node] == (Origin{}) && node != "" {
+				s.at.nodes[node] = Origin{Region: ep.Region, Zone: ep.Zone}
+			}
+			if s.at.zones[ep.Zone] == nil {
+				s.at.zones[ep.Zone] = map[string]bool{}
+			}
+			s.at.zones[ep.Zone][ep.Region] = true
+		}
+	})
+	return s.at
+}
+
+// near reports whether an endpoint is in the zone of an origin.
+func (w whereabouts) near(from Origin) bool {
+	regions := w.zones[from.Zone]
+	return len(regions) > 0 && (from.Region == "" || regions[""] || regions[from.Region])
 }
 
 // NewSet returns the set of the endpoints. Of two with one address it has the one that has an identity: what

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -58,6 +59,7 @@ func (s *Server) open(st grpc.ServerStream, c call, q question) (*stream, error)
 	}
 	out.grant = grant
 	q.reader = grant.Reader
+	s.hub.atlas.follow(c.encoder.Origin, out.watcher)
 	out.subject = s.hub.join(q, out.watcher)
 	out.timer = time.NewTimer(s.cfg.Keepalive)
 	s.mu.Lock()
@@ -73,6 +75,7 @@ func (s *Server) close(st *stream) {
 	s.mu.Unlock()
 	st.timer.Stop()
 	s.hub.leave(st.subject, st.watcher)
+	s.hub.atlas.drop(st.call.encoder.Origin, st.watcher)
 	st.grant.Release()
 	s.cfg.Metrics.StreamClosed(st.call.form)
 }
@@ -93,7 +96,7 @@ func (s *Server) get(raw grpc.ServerStream, c call) error {
 		if a.Denied != "" {
 			return denied(a.Denied)
 		}
-		if err := s.tell(st, a.next(&g, c.encoder), &g); err != nil {
+		if err := s.tell(st, a.next(&g, s.encoder(st)), &g); err != nil {
 			return err
 		}
 		beat, err := s.wait(st)
@@ -158,6 +161,9 @@ func (s *Server) wait(st *stream) (beat bool, err error) {
 
 func ended(ctx context.Context) error { return status.FromContextError(ctx.Err()).Err() }
 
+// conflictTime is how long an IP may have two owners before that is said: one may be about to go.
+const conflictTime = time.Second
+
 // profile serves a stream of profiles: each whole, and only when it is another than the one before.
 func (s *Server) profile(raw grpc.ServerStream, c call, q question) error {
 	st, err := s.open(raw, c, q)
@@ -166,25 +172,51 @@ func (s *Server) profile(raw grpc.ServerStream, c call, q question) error {
 	}
 	defer s.close(st)
 	var last []byte
+	var since time.Time // when it began that the address has two owners
 	for {
 		a := st.subject.answer.Load()
+		if a.conflict == "" {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+			st.timer.Reset(conflictTime)
+		}
 		switch {
 		case a.Denied != "":
 			return denied(a.Denied)
-		case a.conflict != "":
+		case a.conflict != "" && time.Since(since) >= conflictTime:
 			return status.Error(codes.FailedPrecondition, clip(a.conflict))
-		case a.State != Unknown && string(a.bytes) != string(last):
-			m := &pb.DestinationProfile{}
-			m.ProtoReflect().SetUnknown(a.bytes)
-			if err := st.SendMsg(m); err != nil {
+		case a.State != Unknown && a.conflict == "":
+			if last, err = s.describe(st, a.profileFor(s.encoder(st)), last); err != nil {
 				return err
 			}
-			last = a.bytes
-			s.cfg.Metrics.Response(typeProfile, 1, len(last))
-			s.sent(st, 1, told{state: a.State, at: time.Now()})
 		}
 		if _, err := s.wait(st); err != nil {
 			return err
 		}
 	}
+}
+
+// describe sends a profile, unless it was sent last, and returns what was.
+func (s *Server) describe(st *stream, profile, last []byte) ([]byte, error) {
+	if last != nil && bytes.Equal(profile, last) {
+		return last, nil
+	}
+	m := &pb.DestinationProfile{}
+	m.ProtoReflect().SetUnknown(profile)
+	if err := st.SendMsg(m); err != nil {
+		return nil, err
+	}
+	s.cfg.Metrics.Response(typeProfile, 1, len(profile))
+	s.sent(st, 1, told{state: Some, at: time.Now()})
+	return profile, nil
+}
+
+// encoder is that of a stream, with where the node is that the proxy runs on.
+func (s *Server) encoder(st *stream) Encoder {
+	e := st.call.encoder
+	if e.Origin.Zone == "" && e.Origin.Node != "" {
+		e.Origin.Region, e.Origin.Zone = s.hub.atlas.find(e.Origin.Node)
+	}
+	return e
 }

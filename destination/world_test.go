@@ -20,7 +20,20 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, store: facts.New()}
 	w.entries()
 	w.services()
+	w.virtual(nil)
 	return w
+}
+
+// virtual sets which services have which virtual IPs by hand. All in the tests are said to have been asked about.
+func (w *world) virtual(manual map[string]string) {
+	all := facts.Virtual{Services: map[string]facts.ServiceIPs{}}
+	for _, name := range []string{"api", "web", "other", "spare", "ext"} {
+		all.Services[name] = facts.ServiceIPs{}
+	}
+	for name, ip := range manual {
+		all.Services[name] = facts.ServiceIPs{Manual: []netip.Addr{netip.MustParseAddr(ip)}}
+	}
+	w.store.Commit(func(tx *facts.Tx) { tx.VirtualIPs("dc1", all) })
 }
 
 var sure = facts.Reading{Confirmed: true}

@@ -30,6 +30,7 @@ type Metrics struct {
 	encoded       *prometheus.CounterVec
 	problems      *prometheus.GaugeVec
 	profileRoutes *prometheus.GaugeVec
+	notSearched   prometheus.Gauge
 	sourceQueries *prometheus.CounterVec
 	sourceEvents  *prometheus.CounterVec
 	oldestAnswer  *prometheus.GaugeVec
@@ -64,6 +65,8 @@ func New(version string) *Metrics {
 			"Problems in the user's configuration that stand now, by where they were found.", "origin"),
 		profileRoutes: gauge("linkerd_profile_routes",
 			"Routes of the profiles that Linkerd's proxies ask for which no profile can say (left-out), and those that lost their retries and timeout to such (weakened).", "what"),
+		notSearched: prometheus.NewGauge(prometheus.GaugeOpts(opts("linkerd_services_not_searched",
+			"Services among which no address is looked up that Linkerd's proxies ask for, because there are too many."))),
 		sourceQueries: counter("source_queries_total",
 			"Readings of the source that have ended, by what was read and what came of it.", "topic", "result"),
 		sourceEvents: counter("source_events_total",
@@ -85,7 +88,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.streams, m.responses, m.resources, m.bytes, m.nacks, m.routesWaited,
-		m.plans, m.products, m.encoded, m.problems, m.profileRoutes, m.sourceQueries, m.sourceEvents, m.oldestAnswer, build,
+		m.plans, m.products, m.encoded, m.problems, m.profileRoutes, m.notSearched, m.sourceQueries, m.sourceEvents, m.oldestAnswer, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -141,6 +144,9 @@ func (m *Metrics) ProfileRoutes(leftOut, weakened int) {
 	m.profileRoutes.WithLabelValues("left-out").Set(float64(leftOut))
 	m.profileRoutes.WithLabelValues("weakened").Set(float64(weakened))
 }
+
+// NotSearched sets among how many services no address is looked up.
+func (m *Metrics) NotSearched(services int) { m.notSearched.Set(float64(services)) }
 
 // SourceProblems sets the number of problems that the source has now.
 func (m *Metrics) SourceProblems(n int) { m.problems.WithLabelValues(OriginSource).Set(float64(n)) }

@@ -1,0 +1,67 @@
+package destination
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/catenary-mesh/catenary/internal/facts"
+)
+
+// made is what an answer is made of.
+type made struct {
+	Resolution
+	profile Profile
+	// conflict says why the question has no answer that is right.
+	conflict string
+}
+
+// make makes the answer to a question.
+func (h *hub) make(s *subject, view facts.View) made {
+	q := s.question
+	switch {
+	case q.addr.IsValid():
+		return h.byAddress(s, view)
+	case q.profile:
+		return described(h.cfg.Place.Describe(view, q.name, q.reader, s.chain))
+	}
+	return made{Resolution: h.cfg.Place.Resolve(view, q.name, q.reader, s.chain)}
+}
+
+func described(d Description) made { return made{Resolution: d.Resolution, profile: d.Profile} }
+
+// byAddress is the profile of the service that has an address for its virtual IP, else of the instance that
+// listens there, else of nothing.
+func (h *hub) byAddress(s *subject, view facts.View) made {
+	q := s.question
+	found := h.addresses.lookup(s)
+	if found.pending != "" {
+		return made{Resolution: Resolution{Pending: found.pending, Chain: s.chain}}
+	}
+	if len(found.owners) > 1 {
+		return made{
+			Resolution: Resolution{State: NoEndpoints},
+			conflict:   fmt.Sprintf("%s is the virtual IP of several services: %q", q.addr.Addr(), found.owners),
+		}
+	}
+	if len(found.owners) == 1 {
+		name := Name{Service: found.owners[0], Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}
+		return described(h.cfg.Place.Describe(view, name, q.reader, s.chain))
+	}
+	if found.instance == nil {
+		return made{Resolution: Resolution{State: NoService}, profile: DefaultProfile()}
+	}
+	if service, _ := serviceOf(found.instance); q.reader != "" {
+		d := h.cfg.Place.Describe(view, Name{Service: service, Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}, q.reader, nil)
+		if d.State == Unknown {
+			return described(d)
+		}
+	}
+	return described(h.cfg.Place.DescribeInstance(view, found.instance, q.addr))
+}
+
+// same reports whether streams would be told the same.
+func (a *answer) same(m made) bool {
+	return a.State == m.State && a.Pending == m.Pending && a.Denied == m.Denied && a.conflict == m.conflict &&
+		a.Set.Equal(m.Set) && proto.Equal(a.profile.DestinationProfile, m.profile.DestinationProfile) && len(a.Problems) == len(m.Problems)
+}
