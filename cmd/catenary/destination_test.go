@@ -250,7 +250,7 @@ func TestDestinationSpeaksTLS(t *testing.T) {
 		{"another name", secure, []string{"--grpc-ca-file", ours.CAFile, "--grpc-name", "other.example"}, 3, "give by --grpc-name"},
 		{"a certificate of another authority", secure, []string{
 			"--grpc-ca-file", ours.CAFile, "--grpc-cert-file", theirs, "--grpc-key-file", theirKey,
-		}, 3, "--grpc-cert-file is not of the authority"},
+		}, 3, "of the authority in the server's --grpc-tls-ca"},
 		{"in plaintext", secure, nil, 3, "give --grpc-ca-file"},
 		{"to a server in plaintext", plain, []string{"--grpc-ca-file", ours.CAFile}, 3, "the server speaks no TLS"},
 		{"a certificate without its key", secure, []string{"--grpc-cert-file", mine}, 2, "give both"},

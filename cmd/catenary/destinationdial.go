@@ -93,14 +93,17 @@ var advices = []struct {
 	advice string
 }{
 	{"first record does not look like a TLS handshake", "the server speaks no TLS: leave out --grpc-ca-file and the other flags for it"},
-	{"tls: unknown certificate authority", "--grpc-cert-file is not of the authority in the server's --grpc-tls-ca"},
+	{"tls: unknown certificate authority", "--grpc-cert-file must be of the authority in the server's --grpc-tls-ca"},
 	{"tls: expired certificate", "--grpc-cert-file has expired"},
 	{"certificate signed by unknown authority", "--grpc-ca-file is not of the authority of the server's certificate"},
 	{"certificate is valid for", "give by --grpc-name one of the names that the certificate has"},
 	{"doesn't contain any IP SANs", "give by --grpc-name one of the names that the certificate has"},
 	{"looked like an HTTP/1.1 header", "what speaks there is no gRPC: --grpc-addr is that of the server's own --grpc-addr"},
-	{"error reading server preface", "where the server speaks TLS, give --grpc-ca-file"},
+	// A server that does not take a certificate may have cut the connection before its reason is read.
+	{"broken pipe", cut}, {"connection reset by peer", cut}, {"error reading server preface", cut},
 }
+
+const cut = "where the server speaks TLS, give --grpc-ca-file; and --grpc-cert-file must be of the authority in the server's --grpc-tls-ca"
 
 // advise is the text of an error, and what to do about it.
 func advise(err error) string {
