@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
-func TestAMinuteWithoutCatenary(t *testing.T) { withoutCatenary(t, time.Minute) }
+func TestAMinuteWithoutCatenary(t *testing.T) {
+	t.Parallel()
+	withoutCatenary(t, time.Minute)
+}
 
-func TestAMinuteWithoutConsul(t *testing.T) { withoutConsul(t, time.Minute, 30*time.Second) }
+func TestAMinuteWithoutConsul(t *testing.T) {
+	t.Parallel()
+	withoutConsul(t, time.Minute, 30*time.Second)
+}

@@ -13,6 +13,7 @@ import (
 
 // The bootstrap of catenary does for a sidecar what that of Consul's command line does.
 func TestASidecarFromItsOwnBootstrap(t *testing.T) {
+	t.Parallel()
 	web, api := &member{name: "web", protocol: "http"}, &member{name: "api", protocol: "http", server: byConsul}
 	m := startMesh(t, []testenv.ConsulOption{testenv.WithACL()}, web, api)
 	web.envoy.Stop()

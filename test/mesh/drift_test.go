@@ -15,6 +15,7 @@ func (m *mesh) diff(id string, envoy *testenv.Envoy) testenv.Result {
 
 // Certificates, intentions and what is inside filters are compared too, and nothing of a key is told.
 func TestSyncedSidecarsDoNotDiffer(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, nil, &member{name: "a", protocol: "http"}, &member{name: "b", protocol: "tcp"}, &member{name: "c", protocol: "grpc"})
 	m.directions(m.flows)
 	m.consul.WriteEntry("Kind = \"service-intentions\"\nName = \"a\"\nSources { Name = \"b\" Action = \"deny\" }")
@@ -49,6 +50,7 @@ func TestSyncedSidecarsDoNotDiffer(t *testing.T) {
 
 // Consul's own server puts certificates into listeners and clusters, and intentions into listeners.
 func TestASidecarThatConsulServesIsFound(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, nil, &member{name: "a", protocol: "http"}, &member{name: "b", protocol: "http"})
 	m.directions(m.flows)
 	stranger := *m.members[0]

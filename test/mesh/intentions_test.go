@@ -92,6 +92,7 @@ func watch(t *testing.T, from, to *member) (ended <-chan struct{}) {
 }
 
 func TestATighterIntentionEndsWhatItForbidsAndNothingElse(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, nil, four("tcp", "grpc", "http", "http")...)
 	m.directions(m.flows)
 	tcp, rpc, c, d := m.members[0], m.members[1], m.members[2], m.members[3]

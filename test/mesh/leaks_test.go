@@ -127,6 +127,7 @@ func (m *mesh) verbs() [][]string {
 }
 
 func TestNothingTellsATokenOrAKey(t *testing.T) {
+	t.Parallel()
 	m := newMesh(t, []testenv.ConsulOption{testenv.WithACL()}, two()...)
 	own := m.consul.NewToken(`service_prefix "" { policy = "write" } node_prefix "" { policy = "read" }`)
 	file := filepath.Join(t.TempDir(), "token")

@@ -32,6 +32,7 @@ func renewed(t *testing.T, before map[*member]string) {
 }
 
 func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
+	t.Parallel()
 	signed := func(m *mesh) []string { return []string{"--consul-grpc-addr", m.consul.GRPCAddr()} }
 	crossed := func(m *mesh) { m.consul.RotateRoot() }
 	for name, c := range map[string]struct {
@@ -45,6 +46,7 @@ func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
 		"without the signature of the root before": {signed, func(m *mesh) { m.consul.RotateRootUnsigned() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			members := four("http", "http", "http", "http")
 			for _, of := range members[2:] {
 				if c.ours {
@@ -64,6 +66,7 @@ func TestARootRotationFailsNoRequestAndTouchesNoListener(t *testing.T) {
 }
 
 func TestAForcedRenewalFailsNoRequestAndTouchesNoListener(t *testing.T) {
+	t.Parallel()
 	m, traffic := web(t)
 	for range 2 {
 		m.untouched(m.catenary.Hangup, m.members[:2]...)

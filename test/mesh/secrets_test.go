@@ -45,6 +45,7 @@ func (m *mesh) namesOf(service string) []string {
 }
 
 func TestAStreamHasNoKeyButThatOfTheServiceItHasProvedToBe(t *testing.T) {
+	t.Parallel()
 	m := newMesh(t, []testenv.ConsulOption{testenv.WithACL()}, two()...)
 	m.serve(m.consul.Env(), "--consul-grpc-addr", m.consul.GRPCAddr())
 	m.sidecars()
@@ -120,6 +121,7 @@ func fruitless(t *testing.T, list []pretence) (told []string) {
 }
 
 func TestACertificateOfTheMeshProvesItsServiceOnly(t *testing.T) {
+	t.Parallel()
 	m := newMesh(t, []testenv.ConsulOption{testenv.WithACL()}, two()...)
 	server := testenv.NewAuthority(t)
 	cert, key := server.Issue("server")
@@ -183,6 +185,7 @@ func (m *mesh) shows(ca, service string) *tls.Config {
 }
 
 func TestWithoutProofThereAreNoSecrets(t *testing.T) {
+	t.Parallel()
 	m := newMesh(t, []testenv.ConsulOption{testenv.WithACL()}, two()...)
 	a := m.members[0]
 	m.serve(m.consul.Env(), "--consul-grpc-addr", m.consul.GRPCAddr(), "--grpc-auth", "none")

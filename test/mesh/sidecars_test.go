@@ -24,8 +24,10 @@ func four(protocols ...string) []*member {
 }
 
 func TestSidecarsOfBothServersTalkToEachOther(t *testing.T) {
+	t.Parallel()
 	for _, protocols := range [][]string{{"http", "tcp", "grpc", "http"}, {"grpc", "http", "tcp", "http2"}} {
 		t.Run(strings.Join(protocols, "-"), func(t *testing.T) {
+			t.Parallel()
 			m := startMesh(t, nil, four(protocols...)...)
 			m.directions(m.flows)
 
@@ -47,6 +49,7 @@ func TestSidecarsOfBothServersTalkToEachOther(t *testing.T) {
 }
 
 func TestPermissionsHoldWhoeverServesTheSidecars(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, nil, four("http", "http", "http", "http")...)
 	for _, to := range m.members {
 		m.consul.WriteEntry(fmt.Sprintf(`

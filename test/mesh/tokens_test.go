@@ -49,6 +49,7 @@ func (m *mesh) impostors() []pretence {
 }
 
 func TestWithoutItsTokenASidecarGetsNothing(t *testing.T) {
+	t.Parallel()
 	m := newMesh(t, []testenv.ConsulOption{testenv.WithACL()}, two()...)
 	m.serve(m.consul.Env(), "--consul-grpc-addr", m.consul.GRPCAddr(), "--log-level", "trace")
 	m.sidecars()

@@ -138,7 +138,10 @@ const (
 	aftermath = time.Second
 )
 
-func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) { withoutCatenary(t, while) }
+func TestAnAbsenceOfCatenaryFailsNoRequest(t *testing.T) {
+	t.Parallel()
+	withoutCatenary(t, while)
+}
 
 func withoutCatenary(t *testing.T, absence time.Duration) {
 	t.Helper()
@@ -156,6 +159,7 @@ func withoutCatenary(t *testing.T, absence time.Duration) {
 }
 
 func TestAnAbsenceOfConsulFailsNoRequestAndStillLetsSidecarsStart(t *testing.T) {
+	t.Parallel()
 	withoutConsul(t, while, aftermath)
 }
 

@@ -35,8 +35,12 @@ type expected struct {
 }
 
 func TestEveryProbeTellsWhatIsWellFromWhatIsNot(t *testing.T) {
+	t.Parallel()
 	for _, version := range []testenv.EnvoyVersion{testenv.NewestEnvoy, testenv.OldestEnvoy} {
-		t.Run(string(version), func(t *testing.T) { tell(t, startChecker(t, version)) })
+		t.Run(string(version), func(t *testing.T) {
+			t.Parallel()
+			tell(t, startChecker(t, version))
+		})
 	}
 }
 

@@ -19,8 +19,12 @@ const patience = 20 * time.Second
 const interval = 5 * time.Millisecond
 
 func TestNoCatalogEndsAnEnvoyOrIsRefusedByIt(t *testing.T) {
+	t.Parallel()
 	for _, version := range []testenv.EnvoyVersion{testenv.NewestEnvoy, testenv.OldestEnvoy} {
-		t.Run(string(version), func(t *testing.T) { offer(t, startChecker(t, version)) })
+		t.Run(string(version), func(t *testing.T) {
+			t.Parallel()
+			offer(t, startChecker(t, version))
+		})
 	}
 }
 
