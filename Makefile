@@ -22,6 +22,11 @@ PKG ?= ./...
 # The race detector needs a C compiler; where there is none the tests run without it, and say so.
 RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
+# Tests of one package that may run beside each other, and how tests are run. They wait most of their time, for a
+# Consul, an Envoy or a limit of time, and so there are more of them than processors. What `go vet` finds, lint does.
+PARALLEL ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+TESTFLAGS ?= -vet=off -parallel $(PARALLEL)
+
 # A workspace around the clone would change what is built.
 export GOWORK := off
 
@@ -49,10 +54,10 @@ tools: consul envoy golangci-lint ## get Consul, Envoy and the linter into .tool
 
 test: consul envoy ## unit and integration tests, with the race detector, a real Consul and a real Envoy
 	$(if $(RACE),,@echo "without the race detector, which needs a C compiler")
-	go test $(RACE) $(PKG)
+	go test $(RACE) $(TESTFLAGS) $(PKG)
 
 e2e: consul envoy grpc-clients ## the heavy rest: the packages that hold tests with the build tag e2e
-	RACE="$(RACE)" tools/e2e
+	RACE="$(RACE)" TESTFLAGS="$(TESTFLAGS)" tools/e2e
 
 oracle: consul ## hold ORACLE_CHAINS (20000) random chains against a real Consul; ORACLE_SEED repeats a run
 	ORACLE_CHAINS=$(ORACLE_CHAINS) ORACLE_SEED=$(ORACLE_SEED) go test -tags e2e -count=1 -v -timeout 30m ./test/oracle

@@ -106,7 +106,7 @@ func TestTroubleWithQueriesWhileEventsGoOn(t *testing.T) {
 		for end := time.Now().Add(d); time.Now().Before(end); {
 			h.make()
 			for _, v := range all {
-				testenv.Eventually(t, time.Second, func() error { return h.flipped(v.store.View()) })
+				testenv.Eventually(t, soon, func() error { return h.flipped(v.store.View()) }) // queries cannot tell
 			}
 		}
 	}
