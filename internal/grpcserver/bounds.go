@@ -46,7 +46,7 @@ type bounds struct {
 	pingTimeout    time.Duration
 	leastPingEvery time.Duration // of clients: as often as Envoy and gRPC do
 	drain          time.Duration // for streams to end, of a server that ends
-	lastWord       time.Duration // for who watches the health to hear that the server ends
+	lastWord       time.Duration // for a client to hear why it is to go: the server ends, or wants another connection
 }
 
 func defaultBounds() bounds {

@@ -43,7 +43,9 @@ func (s *Server) admitStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	if side {
 		return s.serveSide(srv, stream, next)
 	}
-	return s.untilOld(srv, stream, next)
+	err = s.untilOld(srv, stream, next)
+	s.sendAway(stream.Context(), err)
+	return err
 }
 
 // admit takes the place of a call on its connection and in a pool; release gives it back.
