@@ -66,14 +66,18 @@ func (r *resolver) describe() Profile {
 
 // DescribeInstance makes the profile of an instance that was asked for by its address: it is used as it is. Set has
 // it alone.
-func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.AddrPort) Description {
-	r := &resolver{Place: p, r: view.Read()}
+func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.AddrPort, reader string) Description {
+	r := &resolver{Place: p, reader: reader, r: view.Read()}
+	service, meshed := serviceOf(in)
+	if !r.mayRead(service) {
+		r.out.Reads = r.r.Reads()
+		return Description{Resolution: r.out, Profile: DefaultProfile()}
+	}
 	ep := Endpoint{Addr: addr, Instance: clean(in.Service.ID), Node: clean(in.Node.Node)}
 	_, ep.Weight = snapshot.Judge(in, false)
 	if l := snapshot.LocalityOf(in); l != nil {
 		ep.Region, ep.Zone = clean(l.Region), clean(l.Zone)
 	}
-	service, meshed := serviceOf(in)
 	t := &chain.Target{Service: service, Datacenter: p.Datacenter}
 	if meshed && !p.Plain {
 		ep.Identity = snapshot.SpiffeID(p.TrustDomain, t)
@@ -83,7 +87,7 @@ func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.
 	profile := DefaultProfile()
 	profile.OpaqueProtocol = ep.Opaque
 	set := NewSet(Labels{Service: service, Datacenter: p.Datacenter}, []Endpoint{ep})
-	d := Description{Profile: profile, Resolution: Resolution{State: Some, Set: set, Reads: r.r.Reads()}}
+	d := Description{Profile: profile, Resolution: Resolution{State: Some, Set: set, Reads: r.r.Reads(), Needs: r.out.Needs}}
 	if unknown := r.r.Unknown(); len(unknown) > 0 {
 		d.State, d.Set, d.Pending = Unknown, nil, r.r.Why(unknown[0])
 	}

@@ -39,9 +39,13 @@ func (h *hub) byAddress(s *subject, view facts.View) made {
 		return made{Resolution: Resolution{Pending: found.pending, Chain: s.chain}}
 	}
 	if len(found.owners) > 1 {
+		whose := ""
+		if q.reader == "" { // it may read them all
+			whose = fmt.Sprintf(": %q", found.owners)
+		}
 		return made{
 			Resolution: Resolution{State: NoEndpoints},
-			conflict:   fmt.Sprintf("%s is the virtual IP of several services: %q", q.addr.Addr(), found.owners),
+			conflict:   fmt.Sprintf("%s is the virtual IP of several services%s", q.addr.Addr(), whose),
 		}
 	}
 	if len(found.owners) == 1 {
@@ -51,13 +55,7 @@ func (h *hub) byAddress(s *subject, view facts.View) made {
 	if found.instance == nil {
 		return made{Resolution: Resolution{State: NoService}, profile: DefaultProfile()}
 	}
-	if service, _ := serviceOf(found.instance); q.reader != "" {
-		d := h.cfg.Place.Describe(view, Name{Service: service, Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}, q.reader, nil)
-		if d.State == Unknown {
-			return described(d)
-		}
-	}
-	return described(h.cfg.Place.DescribeInstance(view, found.instance, q.addr))
+	return described(h.cfg.Place.DescribeInstance(view, found.instance, q.addr, q.reader))
 }
 
 // same reports whether streams would be told the same.

@@ -193,11 +193,29 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("of a subset: %+v", d)
 	}
 	in := sidecar("api", 1)
-	described := place1().DescribeInstance(w.store.View(), in, netip.MustParseAddrPort("10.0.0.1:20000"))
+	described := place1().DescribeInstance(w.store.View(), in, netip.MustParseAddrPort("10.0.0.1:20000"), "")
 	e := described.Profile.At(described.Set, Encoder{})
 	if e.GetEndpoint().GetTlsIdentity().GetServerName().GetName() != "api.default.dc1.internal.x.consul" || len(e.GetDstOverrides()) > 0 ||
 		e.GetEndpoint().GetMetricLabels()["service"] != "api" || e.GetFullyQualifiedName() != "" {
 		t.Errorf("of an instance: %v", e.DestinationProfile)
+	}
+}
+
+// TestAnInstanceIsOfWhoMayReadItsService has the right come and go: what is made of it must hear of that.
+func TestAnInstanceIsOfWhoMayReadItsService(t *testing.T) {
+	w := newWorld(t)
+	right := facts.Rights("me", "api")
+	for _, step := range []struct {
+		may    bool
+		state  State
+		denied string
+	}{{true, Some, ""}, {false, Unknown, "api"}} {
+		w.store.Commit(func(tx *facts.Tx) { tx.Right(right, step.may) })
+		d := place1().DescribeInstance(w.store.View(), sidecar("api", 1), netip.MustParseAddrPort("10.0.0.1:20000"), "me")
+		_, reads := d.Reads[facts.ID{Topic: right}]
+		if d.State != step.state || d.Denied != step.denied || !reads || !slices.Contains(d.Needs, right) {
+			t.Errorf("with the right %t: %+v", step.may, d.Resolution)
+		}
 	}
 }
 
