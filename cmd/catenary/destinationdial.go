@@ -100,7 +100,9 @@ var advices = []struct {
 	{"doesn't contain any IP SANs", "give by --grpc-name one of the names that the certificate has"},
 	{"looked like an HTTP/1.1 header", "what speaks there is no gRPC: --grpc-addr is that of the server's own --grpc-addr"},
 	// A server that does not take a certificate may have cut the connection before its reason is read.
-	{"broken pipe", cut}, {"connection reset by peer", cut}, {"error reading server preface", cut},
+	{"broken pipe", cut},
+	{"connection reset by peer", cut},
+	{"error reading server preface", cut},
 }
 
 const cut = "where the server speaks TLS, give --grpc-ca-file; and --grpc-cert-file must be of the authority in the server's --grpc-tls-ca"
