@@ -34,12 +34,14 @@ type Reports struct {
 	matched   time.Time
 	mismatch  string
 	everHeard bool
+	everTold  bool
 }
 
 // seat is an endpoint of the duty, and what the last report said of it.
 type seat struct {
 	key     Key
 	cluster string
+	place   Place
 	status  Status
 	code    uint16
 	round   uint32
@@ -62,8 +64,9 @@ func (r *Reports) Told(now time.Time, s Specifier) {
 		for _, l := range c.Localities {
 			for _, a := range l.Endpoints {
 				at := int32(len(r.seats))
-				st := seat{key: Key{c.Set, a.IP, a.Port}, cluster: c.Name}
-				if i, ok := before[c.Name][a]; ok {
+				st := seat{key: Key{c.Set, a.IP, a.Port}, cluster: c.Name, place: Place{l.Region, l.Zone}}
+				// An Envoy begins anew with what comes to another place.
+				if i, ok := before[c.Name][a]; ok && old[i].place == st.place {
 					st.status, st.code = old[i].status, old[i].code
 				}
 				r.seats = append(r.seats, st)
@@ -73,8 +76,19 @@ func (r *Reports) Told(now time.Time, s Specifier) {
 		}
 		r.index[c.Name] = byAddress
 	}
+	if !r.everTold {
+		r.heard, r.everTold = now, true // it had nothing to report on before
+	}
 	// The same bytes mean something else now.
 	r.told, r.hasLast, r.round = now, false, 0
+}
+
+// Forget has the next report be news from end to end.
+func (r *Reports) Forget() {
+	for i := range r.seats {
+		r.seats[i].status, r.seats[i].code = NotReported, 0
+	}
+	r.hasLast = false
 }
 
 // Receive takes the bytes of a message that is not the first of its stream, and returns what is new. Bytes

@@ -52,6 +52,7 @@ type voter struct {
 type ballot struct {
 	voter *voter
 	probe Probe
+	place Place
 	// told is when the voter got the duty; zero while it waits for it.
 	told   time.Time
 	status Status
@@ -129,8 +130,9 @@ func (v *Verdicts) Remove(keys ...Key) {
 }
 
 // Assign says which duties a checker has: those it was told of, and those that it is still to be told of,
-// which say nothing yet but make it one of the endpoint's checkers. Its votes on others count no more.
-func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) {
+// which say nothing yet but make it one of the endpoint's checkers. Its votes on others count no more. It reports
+// whether any vote on what the checker was told of is still to come, also if that has been reported before.
+func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) (fresh bool) {
 	w, ok := v.voters[c.ID]
 	if !ok {
 		w = &voter{heard: now, interval: v.interval}
@@ -147,7 +149,8 @@ func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) {
 		}
 		has[r] = struct{}{}
 		w.records = append(w.records, r)
-		if r.assign(w, d.Probe, now, i < len(told)) {
+		if r.assign(w, d, now, i < len(told)) {
+			fresh = fresh || i < len(told)
 			v.touch(r)
 		}
 	}
@@ -157,6 +160,7 @@ func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) {
 			v.touch(r)
 		}
 	}
+	return fresh
 }
 
 // Drop forgets a checker and its votes.
@@ -192,7 +196,7 @@ func (v *Verdicts) Report(now time.Time, checker string, seen []Observation) {
 		if !ok {
 			continue
 		}
-		if b := r.ballot(w); b != nil && !b.told.IsZero() {
+		if b := r.ballot(w); b != nil && !b.told.IsZero() && (b.status != o.Status || b.code != o.Code) {
 			if b.status == NotReported {
 				b.seen = w.reports
 			}
@@ -266,12 +270,14 @@ func (r *record) drop(w *voter) {
 }
 
 // assign gives the voter a ballot, and reports whether it is new or another.
-func (r *record) assign(w *voter, p Probe, now time.Time, told bool) bool {
+func (r *record) assign(w *voter, d Duty, now time.Time, told bool) bool {
 	b := r.ballot(w)
-	if b != nil && b.probe == p && b.told.IsZero() != told {
+	place := Place{d.Region, d.Zone}
+	// In another place, it is another host to an Envoy, which it knows nothing of yet.
+	if b != nil && b.probe == d.Probe && b.place == place && b.told.IsZero() != told {
 		return false
 	}
-	fresh := ballot{voter: w, probe: p}
+	fresh := ballot{voter: w, probe: d.Probe, place: place}
 	if told {
 		fresh.told = now
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,22 +15,6 @@ import (
 
 // needer is under which name the facts are needed.
 const needer = "health discovery"
-
-// service is a service whose endpoints may be probed.
-type service struct {
-	// name is in lower case.
-	name string
-	set  string
-	// topics are those whose instances are endpoints that somebody dials, or that ask to be probed.
-	topics []facts.Topic
-	duties map[hds.Key]hds.Duty
-	// refused and notes say what is not probed, and what is probed otherwise than it asks for, and why.
-	refused []hds.Refusal
-	notes   []string
-	consul  map[hds.Key]string // what Consul's checks say
-	from    map[hds.Key]string // where the probe comes from
-	known   bool               // all topics are known
-}
 
 // follow finds out which services there are: those that somebody needs, and those whose defaults ask for
 // probes.
@@ -46,13 +29,20 @@ func (e *engine) follow(now time.Time) {
 		}
 	}
 	e.cfg.Store.Need(needer, asked...)
-	needed, _ := e.cfg.Store.Needs()
-	for _, t := range append(needed, asked...) {
+	needed, needers := e.cfg.Store.Needs()
+	for _, t := range asked {
+		needers[t]-- // a client waits, and health discovery does not
+	}
+	wanted := map[string]bool{}
+	for _, t := range slices.Concat(needed, asked, e.offered(view)) {
 		mesh := t.Kind == facts.TopicConnect
-		if t.Kind != facts.TopicHealth && !mesh || t.Peer != "" || t.Datacenter != e.cfg.Datacenter || slices.Contains(topics[t.Name], t) {
+		if t.Kind != facts.TopicHealth && !mesh || t.Peer != "" || t.Datacenter != e.cfg.Datacenter {
 			continue
 		}
-		topics[t.Name] = append(topics[t.Name], t)
+		wanted[t.Name] = wanted[t.Name] || needers[t] > 0
+		if !slices.Contains(topics[t.Name], t) {
+			topics[t.Name] = append(topics[t.Name], t)
+		}
 	}
 	for name, s := range e.services {
 		if topics[name] == nil {
@@ -63,15 +53,35 @@ func (e *engine) follow(now time.Time) {
 		slices.SortFunc(list, func(a, b facts.Topic) int { return strings.Compare(a.String(), b.String()) })
 		s := e.services[name]
 		if s == nil {
-			s = &service{name: name, set: fmt.Sprintf("%s.default.%s.internal.%s", name, e.cfg.Datacenter, e.cfg.TrustDomain)}
+			s = &service{name: name, held: e.holds(now), set: fmt.Sprintf("%s.default.%s.internal.%s", name, e.cfg.Datacenter, e.cfg.TrustDomain)}
 			e.services[name], e.sets[s.set] = s, s
-		} else if slices.Equal(s.topics, list) {
-			continue
 		}
-		s.topics = list
-		e.stale[name] = struct{}{}
+		s.wanted = wanted[name]
+		if s.arrange(list) {
+			e.stale[name] = true
+		}
 	}
 	e.refresh(view)
+}
+
+// offered are the topics of services of which an instance asks for probes, where all there is is known. Of a Consul
+// that is not so: its list of services holds no Meta, and to follow all instances of all services costs too much.
+func (e *engine) offered(view facts.View) []facts.Topic {
+	if !view.Closed() {
+		return nil
+	}
+	var topics []facts.Topic
+	for _, name := range view.AllServices(e.cfg.Datacenter) {
+		t := facts.Health(e.cfg.Datacenter, name)
+		instances, _ := view.Instances(t)
+		// Sidecars take over the Meta of what they stand before, and are endpoints of that.
+		if slices.ContainsFunc(instances, func(in *facts.Instance) bool {
+			return in.Service.Kind == "" && snapshot.AsksForProbes(in.Service.Meta)
+		}) {
+			topics = append(topics, t)
+		}
+	}
+	return topics
 }
 
 // changed takes in what the facts changed.
@@ -81,14 +91,12 @@ func (e *engine) changed(now time.Time) {
 	for _, id := range ids {
 		switch id.Topic.Kind {
 		case facts.TopicHealth, facts.TopicConnect:
-			e.stale[id.Topic.Name] = struct{}{}
+			e.stale[id.Topic.Name] = e.stale[id.Topic.Name]
+			again = again || view.Closed() // an instance may ask for probes now
 		case facts.TopicEntries:
-			if id.Topic.Name != string(chain.KindServiceDefaults) {
-				continue
+			if id.Topic.Name == string(chain.KindServiceDefaults) {
+				e.stale[id.Row], again = true, true
 			}
-			again = true
-			e.stale[id.Row] = struct{}{}
-			all = all || id.Row == facts.StatusRow
 		case facts.TopicServices:
 			again, all = true, true // one may be known not to exist
 		default:
@@ -96,7 +104,7 @@ func (e *engine) changed(now time.Time) {
 	}
 	for name := range e.services {
 		if all {
-			e.stale[name] = struct{}{}
+			e.stale[name] = e.stale[name]
 		}
 	}
 	if again {
@@ -108,9 +116,9 @@ func (e *engine) changed(now time.Time) {
 
 // refresh makes the duties of what changed.
 func (e *engine) refresh(view facts.View) {
-	for name := range e.stale {
+	for name, wholly := range e.stale {
 		if s := e.services[name]; s != nil {
-			e.survey(view, s)
+			e.survey(view, s, wholly)
 		}
 	}
 	clear(e.stale)
@@ -118,94 +126,13 @@ func (e *engine) refresh(view facts.View) {
 }
 
 func (e *engine) drop(s *service) {
-	keys := slices.Collect(maps.Keys(s.duties))
+	keys := slices.Collect(maps.Keys(s.probed))
 	e.assignment.Remove(keys...)
 	e.verdicts.Remove(keys...)
 	delete(e.services, s.name)
 	delete(e.sets, s.set)
 	e.cfg.Store.Commit(func(tx *facts.Tx) { tx.Forget(facts.VerdictsOf(e.cfg.Datacenter, s.name)) })
 	e.moved()
-}
-
-// survey finds out how the endpoints of a service are to be probed.
-func (e *engine) survey(view facts.View, s *service) {
-	before := s.duties
-	s.duties, s.consul, s.from = map[hds.Key]hds.Duty{}, map[hds.Key]string{}, map[hds.Key]string{}
-	s.refused, s.notes, s.known = nil, nil, true
-	var meta map[string]string
-	if entry, _ := view.Entry(chain.KindServiceDefaults, s.name); entry != nil {
-		meta = entry.Head().Meta
-	}
-	for _, t := range s.topics {
-		s.known = s.known && view.Known(t)
-		instances, _ := view.Instances(t)
-		for _, in := range instances {
-			e.assess(s, in, meta, t.Kind == facts.TopicConnect)
-		}
-	}
-	var gone []hds.Key
-	for k := range before {
-		if _, ok := s.duties[k]; !ok {
-			gone = append(gone, k)
-		}
-	}
-	e.assignment.Remove(gone...)
-	e.verdicts.Remove(gone...)
-	var put []hds.Duty
-	for k, d := range s.duties {
-		if before[k] != d {
-			put = append(put, d)
-		}
-	}
-	slices.SortFunc(put, func(a, b hds.Duty) int { return strings.Compare(a.Address, b.Address) })
-	e.assignment.Put(put...)
-	e.verdicts.Put(put...)
-	e.publish(s)
-}
-
-// maxNotes bounds what is told of a service.
-const maxNotes = 100
-
-// assess finds out how one endpoint is to be probed.
-func (e *engine) assess(s *service, in *facts.Instance, meta map[string]string, mesh bool) {
-	// Most fleets have services that nobody probes, and flips of them cost next to nothing.
-	if !e.cfg.DefaultTCP && !e.cfg.FromChecks && !snapshot.AsksForProbes(meta) && !snapshot.AsksForProbes(in.Service.Meta) {
-		return
-	}
-	address, port := snapshot.Dial(in, false)
-	duty := hds.Duty{Endpoint: hds.Endpoint{
-		Key:     hds.Key{Set: s.set, Address: address, Port: uint32(max(port, 0))},
-		Service: s.name, Node: in.Node.Node,
-	}}.Canonical()
-	if l := snapshot.LocalityOf(in); l != nil {
-		duty.Region, duty.Zone = l.Region, l.Zone
-	}
-	q := hds.Question{ServiceMeta: meta, InstanceMeta: in.Service.Meta, Address: address, DefaultTCP: e.cfg.DefaultTCP, Mesh: mesh}
-	if e.cfg.FromChecks {
-		q.Definitions = definitions(in)
-	}
-	c := hds.Choose(q)
-	for _, text := range c.Skipped {
-		s.note(fmt.Sprintf("%s on %s: %s", in.Service.ID, in.Node.Node, text))
-	}
-	duty.Probe, duty.Policy = c.Probe, c.Policy
-	if c.Found && c.Refused == "" {
-		c.Refused = duty.Problem()
-	}
-	_, twice := s.duties[duty.Key]
-	switch {
-	case twice:
-	case c.Refused != "":
-		if len(s.refused) < maxNotes {
-			s.refused = append(s.refused, hds.Refusal{Key: duty.Key, Service: s.name, Reason: c.Refused})
-		}
-	case c.Found:
-		s.duties[duty.Key], s.from[duty.Key] = duty, c.From
-		s.consul[duty.Key] = string(snapshot.WorstStatus(in))
-		if snapshot.InMaintenance(in) {
-			s.consul[duty.Key] = "maintenance"
-		}
-	}
 }
 
 // definitions are those of the checks of an instance, and not of its node.
@@ -224,30 +151,4 @@ func definitions(in *facts.Instance) []hds.Definition {
 		list = append(list, d)
 	}
 	return list
-}
-
-func (s *service) note(text string) {
-	if len(s.notes) < maxNotes {
-		s.notes = append(s.notes, text)
-	}
-}
-
-// publish commits the verdicts on a service's endpoints. At a start it waits for all of them.
-func (e *engine) publish(s *service) {
-	facted := make(facts.Verdicts, len(s.duties))
-	for k, d := range s.duties {
-		v := e.verdicts.Verdict(k)
-		if v == hds.Unknown && e.awaiting {
-			return
-		}
-		ip, err := netip.ParseAddr(k.Address)
-		if v == hds.Unknown || d.Policy == hds.Consul || err != nil {
-			continue
-		}
-		facted[netip.AddrPortFrom(ip, uint16(k.Port))] = facts.Verdict{Up: v == hds.Up, Only: d.Policy == hds.Only}
-	}
-	if e.awaiting && !s.known {
-		return
-	}
-	e.cfg.Store.Commit(func(tx *facts.Tx) { tx.Verdicts(facts.VerdictsOf(e.cfg.Datacenter, s.name), facted) })
 }

@@ -66,9 +66,10 @@ func (e *engine) join(now time.Time, s *stream) {
 		e.checkers[s.id] = c
 	}
 	c.streams = append(c.streams, s)
-	e.offer(s, nil, nil)
 	if c.active == nil {
-		e.activate(c, s)
+		e.activate(c, s) // and it is told soon: to be told nothing first would end what it probes meanwhile
+	} else {
+		e.offer(s, nil, nil)
 	}
 	e.log.Info("a checker connected", "checker", s.id, "node", s.hello.NodeID, "address", s.address, "version", s.hello.Version, "standing_by", c.active != s)
 }
@@ -76,6 +77,7 @@ func (e *engine) join(now time.Time, s *stream) {
 // activate gives a checker's duties to one of its streams.
 func (e *engine) activate(c *checker, s *stream) {
 	c.active = s
+	s.reports.Forget() // the votes that were made of it are gone
 	e.assignment.Join(c.describe())
 	e.moved()
 	e.due[c.id] = struct{}{}
@@ -147,10 +149,10 @@ func (e *engine) judge(c *checker, now time.Time) {
 			s.mended = now.Add(min(firstPenance<<min(s.strikes-1, 10), mostPenance))
 			e.counts.Broken++
 			e.log.Warn("a checker is broken: others get its duties", "checker", s.id, "node", s.hello.NodeID, "reason", problem)
-			e.offer(s, nil, nil)
 			if c.active == s {
 				e.retire(now, c, hds.Broken)
 			}
+			e.offer(s, nil, nil)
 		case problem == "" && s.broken != "" && now.After(s.mended):
 			s.broken = ""
 			e.log.Info("a checker is fit again", "checker", s.id, "node", s.hello.NodeID)
@@ -213,7 +215,11 @@ func (e *engine) tell(now time.Time, c *checker) {
 	if delete(e.waiting, c.id); len(waiting) > 0 {
 		e.waiting[c.id] = struct{}{}
 	}
-	e.offer(s, admitted, waiting)
+	if e.defers(now, s, len(waiting)) {
+		admitted, waiting = nil, append(waiting, admitted...)
+	} else {
+		e.offer(s, admitted, waiting)
+	}
 	// What it has not been sent yet says nothing.
 	told := map[hds.Key]hds.Duty{}
 	for _, d := range s.told {
@@ -221,19 +227,56 @@ func (e *engine) tell(now time.Time, c *checker) {
 	}
 	var has []hds.Duty
 	for _, d := range admitted {
-		if told[d.Key].Probe == d.Probe {
+		if t := told[d.Key]; t.Probe == d.Probe && t.Region == d.Region && t.Zone == d.Zone {
 			has = append(has, d)
 		} else {
 			waiting = append(waiting, d)
 		}
 	}
-	e.verdicts.Assign(now, c.describe(), has, waiting)
+	if e.verdicts.Assign(now, c.describe(), has, waiting) {
+		s.reports.Forget()
+	}
 	e.settleSoon(now)
+}
+
+// defers reports whether a stream is told nothing yet. At a start a checker may still probe what it did before, and
+// what it is told without the shapes that others try first would end that. The others take one report.
+func (e *engine) defers(now time.Time, s *stream, waiting int) bool {
+	return e.awaiting && s.sent == nil && !s.fetches && waiting > 0 && e.young(now, s) && !e.canary.Trying(s.id)
+}
+
+func (e *engine) young(now time.Time, s *stream) bool {
+	return now.Sub(s.since) < e.trialInterval()+deferSlack
+}
+
+// undefer has those told something who have been told nothing for long enough.
+func (e *engine) undefer(now time.Time) {
+	for id := range e.waiting {
+		if c := e.checkers[id]; c != nil && c.active != nil && c.active.sent == nil && !e.young(now, c.active) {
+			e.due[id] = struct{}{}
+		}
+	}
+}
+
+const (
+	deferSlack = 750 * time.Millisecond
+	// mostTrial is how often a checker reports at least while it tries something: others wait for that.
+	mostTrial = 250 * time.Millisecond
+)
+
+func (e *engine) trialInterval() time.Duration { return min(e.cfg.ReportInterval, mostTrial) }
+
+// interval is how often a stream is to report.
+func (e *engine) interval(s *stream) time.Duration {
+	if c := e.checkers[s.id]; c != nil && c.active == s && e.canary.Trying(s.id) {
+		return e.trialInterval()
+	}
+	return e.cfg.ReportInterval
 }
 
 // offer puts a specifier where the stream's writer finds it, unless it is what was sent last.
 func (e *engine) offer(s *stream, duties, waiting []hds.Duty) {
-	spec, refused := hds.Compose(s.hello.Can, e.cfg.ReportInterval, duties)
+	spec, refused := hds.Compose(s.hello.Can, e.interval(s), duties)
 	e.counts.Refused += uint64(len(refused))
 	message, err := spec.Encode()
 	if err == nil {
@@ -281,7 +324,9 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 	e.counts.Specifiers++
 	if c := e.checkers[s.id]; c != nil && c.active == s {
 		e.canary.Sent(now, s.id, shapesOf(o.duties, s.hello.Version))
-		e.verdicts.Assign(now, c.describe(), o.duties, o.waiting)
+		if e.verdicts.Assign(now, c.describe(), o.duties, o.waiting) {
+			s.reports.Forget()
+		}
 		e.settleSoon(now)
 	}
 	return o.message
@@ -313,6 +358,7 @@ func (e *engine) hear(now time.Time, s *stream, raw []byte) error {
 	e.verdicts.Report(now, s.id, seen)
 	if s.reports.Matched() && e.canary.Prove(s.id) {
 		e.retry()
+		e.due[s.id] = struct{}{} // it need not report as often any more
 	}
 	e.settleSoon(now)
 	return nil

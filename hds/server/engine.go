@@ -37,7 +37,7 @@ type engine struct {
 	services map[string]*service
 	sets     map[string]*service // by the name of the endpoint set
 	sub      *facts.Subscription
-	stale    map[string]struct{} // services to look at again
+	stale    map[string]bool // services to look at again: wholly, or at what changed
 
 	// due are the checkers whose duties may have changed, and waiting those that are not given all that they have.
 	due      map[string]struct{}
@@ -62,7 +62,7 @@ func newEngine(cfg Config) *engine {
 		verdicts:   hds.NewVerdicts(hds.VerdictsConfig{ReportInterval: cfg.ReportInterval, Hold: cfg.Hold}),
 		canary:     hds.NewCanary(cfg.ReportInterval),
 		checkers:   map[string]*checker{}, services: map[string]*service{}, sets: map[string]*service{},
-		stale: map[string]struct{}{}, due: map[string]struct{}{}, waiting: map[string]struct{}{}, frozen: map[string]bool{},
+		stale: map[string]bool{}, due: map[string]struct{}{}, waiting: map[string]struct{}{}, frozen: map[string]bool{},
 	}
 }
 
@@ -161,12 +161,9 @@ func (e *engine) inspect(now time.Time) {
 	if e.canary.Due(now) {
 		e.retry()
 	}
-	if e.awaiting && now.Sub(e.started) >= e.cfg.StartWithin {
-		e.awaiting = false
-		for _, s := range e.services {
-			e.publish(s)
-		}
-		e.cfg.Store.Commit(func(tx *facts.Tx) { tx.Await(facts.Awaiting{}) })
+	if e.awaiting {
+		e.await(now)
+		e.undefer(now)
 	}
 }
 
@@ -179,16 +176,16 @@ func (e *engine) moved() {
 
 // settle makes verdicts of the votes, and facts of the verdicts.
 func (e *engine) settle(now time.Time) {
-	touched := map[*service]struct{}{}
+	touched := map[*service][]hds.Key{}
 	for _, c := range e.verdicts.Settle(now) {
 		if s, ok := e.sets[c.Set]; ok {
-			touched[s] = struct{}{}
+			touched[s] = append(touched[s], c.Key)
 			e.counts.Changes++
 			e.log.Debug("a verdict changed", "service", s.name, "address", c.Address, "port", c.Port, "verdict", c.Verdict.String())
 		}
 	}
-	for s := range touched {
-		e.publish(s)
+	for s, keys := range touched {
+		e.publish(s, keys)
 	}
 	e.alarm()
 }

@@ -3,9 +3,7 @@ package server
 import (
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +66,7 @@ func (s *Server) Health(name string) []ServiceHealth {
 	s.ask(func(e *engine, now time.Time) {
 		for _, key := range slices.Sorted(maps.Keys(e.services)) {
 			svc := e.services[key]
-			if name != "" && key != strings.ToLower(name) || len(svc.duties)+len(svc.refused)+len(svc.notes) == 0 {
+			if name != "" && key != strings.ToLower(name) || len(svc.claims) == 0 {
 				continue
 			}
 			list = append(list, e.health(now, svc))
@@ -78,8 +76,9 @@ func (s *Server) Health(name string) []ServiceHealth {
 }
 
 func (e *engine) health(now time.Time, s *service) ServiceHealth {
-	out := ServiceHealth{Service: s.name, Notes: s.notes, Endpoints: []EndpointHealth{}}
-	for _, r := range s.refused {
+	refused, notes := s.told()
+	out := ServiceHealth{Service: s.name, Notes: notes, Endpoints: []EndpointHealth{}}
+	for _, r := range refused {
 		out.Refused = append(out.Refused, RefusedEndpoint{addressText(r.Key), r.Reason})
 	}
 	for _, f := range e.verdicts.Freezes() {
@@ -88,13 +87,13 @@ func (e *engine) health(now time.Time, s *service) ServiceHealth {
 			out.Frozen, out.FrozenSince = f.Reason, &since
 		}
 	}
-	for k := range s.duties {
+	for k, c := range s.probed {
 		x, ok := e.verdicts.Explain(k)
 		if !ok {
 			continue
 		}
 		h := endpointHealth(now, x)
-		h.From, h.Consul = s.from[k], s.consul[k]
+		h.From, h.Consul = c.from, c.consul()
 		out.Endpoints = append(out.Endpoints, h)
 	}
 	slices.SortFunc(out.Endpoints, func(a, b EndpointHealth) int { return strings.Compare(a.Address, b.Address) })
@@ -119,10 +118,6 @@ func endpointHealth(now time.Time, x hds.Explanation) EndpointHealth {
 		h.Votes = append(h.Votes, vote)
 	}
 	return h
-}
-
-func addressText(k hds.Key) string {
-	return net.JoinHostPort(k.Address, strconv.FormatUint(uint64(k.Port), 10))
 }
 
 // probeText is a probe in a few words.
@@ -150,7 +145,7 @@ func (s *Server) Release(name, who string) bool {
 			return
 		}
 		e.log.Warn("an operator ended the freeze of a service", "service", name, "by", who)
-		e.publish(svc)
+		e.publish(svc, nil)
 		e.alarm()
 		e.settleSoon(now)
 	})
@@ -185,7 +180,7 @@ func (s *Server) Figures() (f Figures) {
 			Refused: c.Refused, BrokenTotal: c.Broken, Freezes: c.Freezes, ReportLag: c.lagSum, ReportLags: c.lagCount,
 		}
 		for _, svc := range e.services {
-			f.Unprobed += len(svc.refused)
+			f.Unprobed += svc.unprobed()
 		}
 		for _, ch := range e.checkers {
 			for _, st := range ch.streams {

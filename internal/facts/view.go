@@ -82,6 +82,9 @@ func (v View) Known(topic Topic) bool {
 		v.unregistered(topic)
 }
 
+// Closed reports whether the facts are all there are: what is not among them is absent.
+func (v View) Closed() bool { return v.Topic(everything).Complete }
+
 // unregistered reports whether a topic of instances is of a service that is known not to exist.
 func (v View) unregistered(topic Topic) bool {
 	return topic.listed() && v.Service(topic.Datacenter, topic.Name) == Absent
