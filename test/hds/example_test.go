@@ -11,19 +11,16 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
-// TestTheExampleRuns runs examples/hds by the two commands in its first lines, at ports that are free, and then the
-// second checker that they speak of.
-func TestTheExampleRuns(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t)
+// example writes the files of examples/hds, with free ports in place of its own, and returns the commands in their
+// first lines without the program's name.
+func (f *fleet) example(port int) (commands []string) {
+	f.t.Helper()
 	_, admin, _ := strings.Cut(f.catenary.AdminAddr, ":")
-	port := testenv.FreePort(t)
-	at := strings.NewReplacer("18001", admin, "18009", fmt.Sprint(testenv.FreePort(t)), "9191", fmt.Sprint(port))
-	var commands []string
+	at := strings.NewReplacer("18001", admin, "18009", fmt.Sprint(testenv.FreePort(f.t)), "9191", fmt.Sprint(port))
 	for _, name := range []string{"services.hcl", "defaults.hcl"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "examples", "hds", name))
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		text := at.Replace(string(raw))
 		f.write(name, text)
@@ -33,29 +30,28 @@ func TestTheExampleRuns(t *testing.T) {
 			}
 		}
 	}
+	return commands
+}
+
+// TestTheExampleRuns runs examples/hds by the two commands in its first lines, and then the second checker that they
+// speak of.
+func TestTheExampleRuns(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t)
+	port := testenv.FreePort(t)
+	commands := f.example(port)
 	// The first is what serves here already, but for where its files are.
 	if len(commands) != 3 || commands[0] != "serve --from examples/hds" {
 		t.Fatalf("the example says %q", commands)
 	}
-	bootstrap, envoy, _ := strings.Cut(commands[1], " > envoy.json && ")
-	args, ok := strings.CutPrefix(bootstrap, "bootstrap envoy ")
-	if !ok || envoy != "envoy -c envoy.json" {
+	first, envoy, _ := strings.Cut(commands[1], " > envoy.json && ")
+	second, _, _ := strings.Cut(commands[2], " > ")
+	if envoy != "envoy -c envoy.json" {
 		t.Fatalf("the example says %q", commands)
 	}
-	f.envoy(strings.Fields(args)...)
-	votes := func(checkers ...string) error {
-		r := testenv.Run(t, nil, "health", "api", "--admin-addr", f.catenary.AdminAddr)
-		bad := r.Code != 1 || strings.Contains(r.Stdout, "unknown")
-		for _, c := range checkers {
-			bad = bad || !strings.Contains(r.Stdout, "node:"+c+"=up") || !strings.Contains(r.Stdout, "node:"+c+"=down")
-		}
-		if bad {
-			return fmt.Errorf("exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
-		}
-		return nil
-	}
+	f.envoy(strings.Fields(strings.TrimPrefix(first, "bootstrap envoy "))...)
 	testenv.Eventually(t, patience, func() error {
-		if err := votes("web-proxy"); err != nil {
+		if err := f.toldOf("web-proxy"); err != nil {
 			return err
 		}
 		for range 10 {
@@ -66,8 +62,19 @@ func TestTheExampleRuns(t *testing.T) {
 		}
 		return nil
 	})
-
-	second, _, _ := strings.Cut(commands[2], " > ")
 	f.envoy(strings.Fields(strings.TrimPrefix(second, "bootstrap envoy "))...)
-	testenv.Eventually(t, patience, func() error { return votes("web-proxy", "checker-2") })
+	testenv.Eventually(t, patience, func() error { return f.toldOf("web-proxy", "checker-2") })
+}
+
+// toldOf reports whether catenary health tells of one endpoint that these checkers find up, and one that is down.
+func (f *fleet) toldOf(checkers ...string) error {
+	r := testenv.Run(f.t, nil, "health", "api", "--admin-addr", f.catenary.AdminAddr)
+	bad := r.Code != 1 || strings.Contains(r.Stdout, "unknown")
+	for _, c := range checkers {
+		bad = bad || !strings.Contains(r.Stdout, "node:"+c+"=up") || !strings.Contains(r.Stdout, "node:"+c+"=down")
+	}
+	if bad {
+		return fmt.Errorf("exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	return nil
 }

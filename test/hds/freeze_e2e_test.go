@@ -31,13 +31,7 @@ func TestAServiceThatGoesDownAtOnceIsFrozenUntilSomebodyReleasesIt(t *testing.T)
 	for _, b := range backends[1:] {
 		b.status.Store(503)
 	}
-	testenv.Eventually(t, patience, func() error {
-		r := testenv.Run(t, nil, "health", "api", "--admin-addr", f.catenary.AdminAddr)
-		if r.Code != 1 || strings.Count(r.Stdout, "=down") != 9 || !strings.Contains(r.Stdout, "(frozen)") || !strings.Contains(r.Stderr, "health --release api") {
-			return fmt.Errorf("exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
-		}
-		return nil
-	})
+	testenv.Eventually(t, patience, f.saysFrozen)
 	// The brake acts as more than half go down: one or two may have been down before.
 	testenv.Throughout(t, time.Second, func() error {
 		down := 0
@@ -63,4 +57,13 @@ func TestAServiceThatGoesDownAtOnceIsFrozenUntilSomebodyReleasesIt(t *testing.T)
 		sees(t, health, b.port, "UNHEALTHY")
 	}
 	sees(t, health, backends[0].port, "HEALTHY")
+}
+
+// saysFrozen reports whether the command line says that api is frozen, with all that is down to its checkers.
+func (f *fleet) saysFrozen() error {
+	r := testenv.Run(f.t, nil, "health", "api", "--admin-addr", f.catenary.AdminAddr)
+	if r.Code != 1 || strings.Count(r.Stdout, "=down") != 9 || !strings.Contains(r.Stdout, "(frozen)") || !strings.Contains(r.Stderr, "health --release api") {
+		return fmt.Errorf("exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	return nil
 }
