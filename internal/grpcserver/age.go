@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -52,7 +53,7 @@ func (s *Server) untilOld(srv any, stream grpc.ServerStream, next grpc.StreamHan
 	defer cancel()
 	defer context.AfterFunc(c.old, cancel)()
 	err := next(srv, aging{stream, ctx})
-	if err != nil && c.old.Err() != nil && status.FromContextError(err).Code() == codes.Canceled {
+	if c.old.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 		return status.Errorf(codes.Unavailable, "the connection is %s old, give or take a tenth: connect again", s.cfg.MaxConnectionAge)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -12,18 +13,30 @@ import (
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
 
+// aged is what streams hear that end for the age of their connection.
+const aged = "the connection is 1s old, give or take a tenth: connect again"
+
 func TestAnOldConnectionIsClosed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		method, says string
 		grace, least time.Duration
+		ends         func(error) error // what the service makes of how its stream ends
 	}{
-		"streams end by themselves": {echoWait, "the connection is 1s old, give or take a tenth: connect again", time.Hour, 900 * time.Millisecond},
-		"streams do not end":        {echoStream, "max_age", time.Millisecond, 1120 * time.Millisecond},
+		"streams end by themselves": {echoWait, aged, time.Hour, 900 * time.Millisecond, nil},
+		"they end with a status":    {echoWait, aged, time.Hour, 900 * time.Millisecond, func(err error) error { return status.FromContextError(err).Err() }},
+		"streams do not end":        {echoStream, "max_age", time.Millisecond, 1120 * time.Millisecond, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := defaultBounds()
 			b.ageGrace = tt.grace
-			s := start(t, Config{MaxConnectionAge: time.Second, bounds: &b})
+			s := start(t, Config{MaxConnectionAge: time.Second, bounds: &b, Options: []grpc.ServerOption{grpc.ChainStreamInterceptor(
+				func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+					err := next(srv, stream)
+					if tt.ends != nil && err != nil {
+						err = tt.ends(err)
+					}
+					return err
+				})}})
 			conn := s.dial(t, nil)
 			stream, err := conn.NewStream(t.Context(), &echo().Streams[0], tt.method)
 			if err != nil {
