@@ -1,0 +1,225 @@
+package destination
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/catenary-mesh/catenary/chain"
+	"github.com/catenary-mesh/catenary/internal/facts"
+	pb "github.com/catenary-mesh/catenary/internal/proto/destination"
+)
+
+// virtually is a sidecar whose service has a virtual IP, or an instance.
+func virtually(in *facts.Instance, ip string) *facts.Instance {
+	in.Service.TaggedAddresses = map[string]facts.Address{"consul-virtual": {Address: ip, Port: 80}}
+	return in
+}
+
+// spoken is what a stream of profiles was told since the last time, in words.
+func spoken(t *tape[*pb.DestinationProfile]) string {
+	list, end := t.take()
+	var words []string
+	for _, p := range list {
+		switch {
+		case p.GetEndpoint() != nil:
+			words = append(words, "at "+addrOf(p.GetEndpoint().GetAddr()).String()+" "+p.GetEndpoint().GetMetricLabels()["zone_locality"])
+		case p.GetFullyQualifiedName() != "":
+			words = append(words, p.GetFullyQualifiedName())
+		default:
+			words = append(words, "nobody")
+		}
+	}
+	if end != codes.OK {
+		words = append(words, end.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+func (q *quiet) wantSpoken(t *tape[*pb.DestinationProfile], want string) {
+	q.t.Helper()
+	q.settle()
+	if got := spoken(t); got != want {
+		q.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// pending is why the only stream waits.
+func (q *quiet) pending() string {
+	var list []string
+	for _, st := range q.Streams() {
+		list = append(list, st.Pending)
+	}
+	return strings.Join(list, "; ")
+}
+
+func (w *world) told(all facts.Virtual) {
+	w.store.Commit(func(tx *facts.Tx) { tx.VirtualIPs("dc1", all) })
+}
+
+func ips(texts ...string) (list []netip.Addr) {
+	for _, text := range texts {
+		list = append(list, netip.MustParseAddr(text))
+	}
+	return list
+}
+
+// TestAddressesByHandAndByEntries has IPs that no instance tells: set by hand, and of a service without instances.
+func TestAddressesByHandAndByEntries(t *testing.T) {
+	inBubble(t, nil, func(q *quiet) {
+		q.services("api", "api-sidecar-proxy")
+		q.service("api", list(instance("api", 1)), nil)
+		q.service("api-sidecar-proxy", list(virtually(sidecar("API", 1), "240.0.0.1")), nil)
+		q.entries(&chain.ServiceResolver{Header: head("virt"), Redirect: &chain.Redirect{Service: "api"}})
+		q.told(facts.Virtual{Services: map[string]facts.ServiceIPs{}})
+		hand, entry, unknown, v6 := q.profiles("10.1.2.3:80"), q.profiles("240.0.0.4"), q.profiles("10.9.9.9:80"), q.profiles("[fd00::1]:80")
+		live := q.profiles("240.0.0.1:80")
+		for _, s := range []*tape[*pb.DestinationProfile]{hand, entry, unknown, v6, live} {
+			q.wantSpoken(s, "") // what of api and virt may be theirs is not known yet
+		}
+		virtual := map[string]facts.ServiceIPs{
+			"api": {Automatic: ips("240.0.0.1"), Manual: ips("10.1.2.3", "fd00::1")}, "virt": {Automatic: ips("240.0.0.4")},
+		}
+		q.told(facts.Virtual{Services: virtual})
+		q.wantSpoken(hand, "api.service.dc1.consul")
+		q.wantSpoken(v6, "api.service.dc1.consul")
+		q.wantSpoken(live, "API.service.dc1.consul")
+		q.wantSpoken(entry, "virt.service.dc1.consul")
+		q.wantSpoken(unknown, "nobody")
+		virtual["api"], virtual["virt"] = facts.ServiceIPs{Automatic: ips("240.0.0.1")}, facts.ServiceIPs{Automatic: ips("240.0.0.4"), Manual: ips("10.1.2.3")}
+		q.told(facts.Virtual{Services: virtual})
+		q.wantSpoken(hand, "virt.service.dc1.consul")
+		q.wantSpoken(v6, "nobody")
+		q.wantSpoken(entry, "")
+		q.services("api", "api-sidecar-proxy", "web", "web-sidecar-proxy")
+		q.service("web", nil, nil)
+		q.service("web-sidecar-proxy", list(virtually(sidecar("web", 2), "240.0.0.2")), nil)
+		q.settle()
+		late := q.profiles("10.8.8.8:80")
+		q.wantSpoken(late, "") // it may be web's
+		q.wantSpoken(hand, "")
+		virtual["web"] = facts.ServiceIPs{Manual: ips("10.8.8.8")}
+		q.told(facts.Virtual{Services: virtual})
+		q.wantSpoken(late, "web.service.dc1.consul")
+	})
+}
+
+// TestAnIPOfTwo is refused, but not while one of the two may be about to go.
+func TestAnIPOfTwo(t *testing.T) {
+	inBubble(t, nil, func(q *quiet) {
+		q.services("api", "api-sidecar-proxy", "web", "web-sidecar-proxy")
+		q.service("api", nil, nil)
+		q.service("web", nil, nil)
+		mine := list(virtually(sidecar("api", 1), "240.0.0.1"))
+		q.service("api-sidecar-proxy", mine, nil)
+		q.service("web-sidecar-proxy", nil, nil)
+		s := q.profiles("240.0.0.1:80")
+		q.wantSpoken(s, "api.service.dc1.consul")
+		both := func() { q.service("web-sidecar-proxy", list(virtually(sidecar("web", 2), "240.0.0.1")), nil) }
+		both()
+		time.Sleep(conflictTime / 2)
+		q.wantSpoken(s, "")
+		q.service("api-sidecar-proxy", nil, nil)
+		q.wantSpoken(s, "web.service.dc1.consul")
+		time.Sleep(2 * conflictTime)
+		q.wantSpoken(s, "")
+		q.service("api-sidecar-proxy", mine, nil)
+		time.Sleep(conflictTime)
+		q.wantSpoken(s, codes.FailedPrecondition.String())
+		late := q.profiles("240.0.0.1:80")
+		time.Sleep(conflictTime)
+		q.wantSpoken(late, codes.FailedPrecondition.String())
+		// One by hand is as good as an automatic one, and what was asked for before goes after what instances tell.
+		q.service("web-sidecar-proxy", nil, nil)
+		q.virtual(map[string]string{"other": "240.0.0.1"})
+		q.settle()
+		late = q.profiles("240.0.0.1:80")
+		time.Sleep(conflictTime)
+		q.wantSpoken(late, codes.FailedPrecondition.String())
+		q.told(facts.Virtual{Services: map[string]facts.ServiceIPs{"api": {}, "other": {Automatic: ips("240.0.0.1")}}})
+		q.settle()
+		q.wantSpoken(q.profiles("240.0.0.1:80"), "api.service.dc1.consul")
+	})
+}
+
+// TestAnAddressThatMayBeSomebodysWaits has all the ways in which not all is known, whatever was found so far.
+func TestAnAddressThatMayBeSomebodysWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(q *quiet)
+		reason        string
+	}{
+		"too many services": {
+			func(q *quiet) { q.services("api", "b", "c"); q.service("b", nil, nil) },
+			func(q *quiet) { q.services("api", "b") },
+			"1 more may have it",
+		},
+		"services that the token may not see": {
+			func(q *quiet) {
+				q.store.Commit(func(tx *facts.Tx) {
+					tx.Forget(facts.Services("dc1"))
+					tx.Services("dc1", []string{"api"}, facts.Reading{})
+				})
+			},
+			func(q *quiet) { q.services("api") },
+			"not visible",
+		},
+		"instances that the token may not see": {
+			func(q *quiet) {
+				q.services("api", "b")
+				q.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Health("dc1", "b"), list(instance("b", 5)), facts.Reading{}) })
+			},
+			func(q *quiet) { q.service("b", list(instance("b", 5)), nil) },
+			"health/dc1/b",
+		},
+		"virtual IPs that cannot be read": {
+			func(q *quiet) {
+				q.services("api")
+				q.entries(&chain.ServiceDefaults{Header: head("dark"), Protocol: "http"})
+				q.told(facts.Virtual{Services: map[string]facts.ServiceIPs{}, Unread: map[string]string{"dark": "no"}})
+			},
+			func(q *quiet) { q.told(facts.Virtual{Services: map[string]facts.ServiceIPs{"dark": {}}}) },
+			"dark",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(cfg *Config) { cfg.MaxServices = 2 }, func(q *quiet) {
+				q.service("api", list(instance("api", 1)), nil)
+				c.before(q)
+				unknown := q.profiles("10.9.9.9:80")
+				q.wantSpoken(unknown, "")
+				if got := q.pending(); !strings.Contains(got, c.reason) {
+					t.Errorf("it waits because of %q", got)
+				}
+				q.wantSpoken(q.profiles("10.0.0.1:8080"), "at 10.0.0.1:8080 unknown")
+				if name == "too many services" && q.counts.notSearched != 1 {
+					t.Errorf("%d services are said not to be searched", q.counts.notSearched)
+				}
+				c.after(q)
+				q.wantSpoken(unknown, "nobody")
+			})
+		})
+	}
+}
+
+// TestAnAddressIsLookedUpOnceForAll counts: a thousand proxies that ask for one IP are one question.
+func TestAnAddressIsLookedUpOnceForAll(t *testing.T) {
+	inBubble(t, nil, func(q *quiet) {
+		q.services("api-sidecar-proxy")
+		q.service("api-sidecar-proxy", list(virtually(sidecar("api", 1), "240.0.0.1")), nil)
+		for i := range 20 {
+			ask := &pb.GetDestination{Path: "240.0.0.1:80", ContextToken: fmt.Sprintf(`{"nodeName":"n%d"}`, i)}
+			t := &tape[*pb.DestinationProfile]{ctx: q.ctx, new: func() *pb.DestinationProfile { return &pb.DestinationProfile{} }}
+			q.group.Go(func() { _ = modern{Server: q.Server}.GetProfile(ask, t) })
+		}
+		q.settle()
+		q.hub.mu.Lock()
+		defer q.hub.mu.Unlock()
+		if n := len(q.hub.subjects); n != 1 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
