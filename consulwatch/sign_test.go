@@ -167,7 +167,7 @@ func TestWhileConsulIsAwayACertificateStaysAndThenIsRenewed(t *testing.T) {
 		i.pair(before)
 		consul.Restart() // and its agent, if that makes certificates, has forgotten the one it made
 		i.leaf("web", before)
-		testenv.Eventually(t, 5*time.Second, func() error {
+		testenv.Eventually(t, 20*time.Second, func() error {
 			if got := i.failure("web"); got != "" {
 				return errors.New(got)
 			}

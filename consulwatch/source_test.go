@@ -20,6 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	// soon is more than anything that happens takes.
 	soon = 20 * time.Second
+	// generous is how many times what is promised of a machine of its own a busy one may take.
+	generous = 3
 	// awhile is how long a test looks that something does not happen.
 	awhile = 600 * time.Millisecond
 )
@@ -194,12 +196,14 @@ Protocol = "http"`)
 		c.Deregister("api-2")
 		r.eventually(instances(apiHealth, facts.Present, "api-1:passing"))
 	})
-	t.Run("the last instance goes within two seconds", func(t *testing.T) {
+	t.Run("the last instance goes soon", func(t *testing.T) {
 		c.Deregister("api-1")
 		start := time.Now()
 		r.eventually(all(instances(apiHealth, facts.Absent), serviceIs("dc1", "api", facts.Absent)))
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("it took %v", took)
+		took := time.Since(start)
+		t.Logf("it took %v", took)
+		if took > generous*2*time.Second {
+			t.Errorf("it took %v; want 2 s, and no machine takes %d times as long", took, generous)
 		}
 	})
 	t.Run("an entry comes and goes", func(t *testing.T) {

@@ -41,8 +41,8 @@ func TestWhatIsWrittenToConsulReachesEnvoy(t *testing.T) {
 		f.consul.Deregister("api-v1")
 		answers(t, api, "503")
 		d := time.Since(begin)
-		if t.Logf("the deregistration of the last instance took %s", d); d > 2*time.Second {
-			t.Errorf("it took %s", d)
+		if t.Logf("the deregistration of the last instance took %s", d); d > generous*2*time.Second {
+			t.Errorf("it took %s; want 2 s, and no machine takes %d times as long", d, generous)
 		}
 		proxy(t, f.catenary, "web-1", xds.StateSynced)
 	})
@@ -118,7 +118,7 @@ func TestADatacenterThatIsDownDelaysOnlyItsOwnUpstream(t *testing.T) {
 		begin := time.Now()
 		f.envoy("web", up, stock).WaitReady()
 		answers(t, api, "v1")
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > patience {
 			t.Errorf("the other upstream answered after %s", d)
 		}
 		p := proxy(t, f.catenary, "web-1", xds.StatePending)

@@ -11,8 +11,12 @@ import (
 	"github.com/catenary-mesh/catenary/xds"
 )
 
-// patience is how long a change may take to arrive on a busy machine.
-const patience = 10 * time.Second
+const (
+	// patience is how long a change may take to arrive on a busy machine.
+	patience = 10 * time.Second
+	// generous is how many times what is promised of a machine of its own a busy one may take.
+	generous = 3
+)
 
 // fleet is a Consul, a catenary that follows it, and the Envoys that catenary configures.
 type fleet struct {
