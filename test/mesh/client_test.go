@@ -16,6 +16,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	secretservice "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -94,7 +95,7 @@ func (c *client) ask(ctx context.Context, by way, rounds ...[]string) *reply {
 	got := &reply{secrets: map[string]*tlsv3.Secret{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	end := time.AfterFunc(c.waits, cancel)
+	end := time.AfterFunc(patience, cancel)
 	defer end.Stop()
 	s, err := c.open(ctx, by)
 	if err != nil {
@@ -102,6 +103,7 @@ func (c *client) ask(ctx context.Context, by way, rounds ...[]string) *reply {
 		return got
 	}
 	defer s.close()
+	end.Reset(c.waits)
 	for _, names := range rounds {
 		s.send(secretURL, names)
 	}
@@ -188,6 +190,7 @@ func (c *client) open(ctx context.Context, by way) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	connected(ctx, conn)
 	if c.token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "x-consul-token", c.token)
 	}
@@ -218,6 +221,17 @@ func (c *client) open(ctx context.Context, by way) (*stream, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// connected waits until there is a connection or making one has failed: how long a client waits for an answer counts
+// from then on.
+func connected(ctx context.Context, conn *grpc.ClientConn) {
+	conn.Connect()
+	for s := conn.GetState(); s == connectivity.Idle || s == connectivity.Connecting; s = conn.GetState() {
+		if !conn.WaitForStateChange(ctx, s) {
+			return
+		}
+	}
 }
 
 // takeNode returns the node for the next request.
