@@ -4,6 +4,7 @@ package linkerd_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -109,10 +110,16 @@ func (c *conduit) next() string {
 					c.t.Errorf("an endpoint has the field %d, which Conduit does not know", number)
 				}
 			}
+			if got := c.labels(weighted[4]); got["instance"] == "" || weighted[3][0].(uint64) == 0 {
+				c.t.Errorf("an endpoint has the weight %v and the labels %v", weighted[3], got)
+			}
 			c.has[c.address(weighted[1][0].([]byte))] = true
 		}
 		if len(set[1]) == 0 {
 			return "beat"
+		}
+		if got := c.labels(set[2]); got["service"] == "" || got["datacenter"] != "dc1" {
+			c.t.Errorf("a set has the labels %v", got)
 		}
 		return "add"
 	case u[2] != nil: // remove
@@ -129,9 +136,30 @@ func (c *conduit) next() string {
 
 func (c *conduit) address(raw []byte) string {
 	a := read(c.t, raw)
-	v4 := read(c.t, a[1][0].([]byte))[1][0].(uint32)
-	ip := netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)})
-	return fmt.Sprintf("%s:%d", ip, a[2][0])
+	ip := read(c.t, a[1][0].([]byte))
+	var addr netip.Addr
+	if v4 := ip[1]; v4 != nil {
+		addr = netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, v4[0].(uint32))))
+	} else {
+		v6 := read(c.t, ip[2][0].([]byte))
+		octets := binary.BigEndian.AppendUint64(nil, v6[1][0].(uint64))
+		addr = netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(octets, v6[2][0].(uint64))))
+	}
+	return netip.AddrPortFrom(addr, uint16(a[2][0].(uint64))).String()
+}
+
+// labels are those of a set or an endpoint, a map on the wire.
+func (c *conduit) labels(entries []any) map[string]string {
+	out := map[string]string{}
+	for _, e := range entries {
+		entry := read(c.t, e.([]byte))
+		value := ""
+		if entry[2] != nil {
+			value = string(entry[2][0].([]byte))
+		}
+		out[string(entry[1][0].([]byte))] = value
+	}
+	return out
 }
 
 func (c *conduit) wants(kind string, has ...string) {
@@ -151,22 +179,38 @@ func (c *conduit) wants(kind string, has ...string) {
 }
 
 func TestAClientOfConduit(t *testing.T) {
-	s := start(t, "--destination-keepalive", "1s")
+	t.Parallel()
+	s := start(t, "--destination-keepalive", "1s", "--destination-http2", "keepalive=10s,timeout=3s")
 	c := askConduit(t, s.catenary.GRPCAddr, "api.service.consul")
 	c.wants("none []")
+	if got := c.next(); got != "beat" || len(c.has) > 0 {
+		t.Errorf("after a while without a service: %s", got)
+	}
 	s.RegisterService(testenv.Service{Name: "api", ID: "api-1", Address: "10.0.0.1", Port: 80})
 	c.wants("add", "10.0.0.1:80")
-	s.RegisterService(testenv.Service{Name: "api", ID: "api-2", Address: "10.0.0.2", Port: 80})
-	c.wants("add", "10.0.0.1:80", "10.0.0.2:80")
+	s.RegisterService(testenv.Service{Name: "api", ID: "api-2", Address: "fd00::2", Port: 80})
+	c.wants("add", "10.0.0.1:80", "[fd00::2]:80")
 	s.SetCheck("api-1", api.HealthCritical)
-	c.wants("remove", "10.0.0.2:80")
-	if got := c.next(); got != "beat" || !c.has["10.0.0.2:80"] {
+	c.wants("remove", "[fd00::2]:80")
+	if got := c.next(); got != "beat" || !c.has["[fd00::2]:80"] {
 		t.Errorf("after a while without a change: %s", got)
 	}
 	s.SetCheck("api-2", api.HealthCritical)
 	c.wants("none [1]")
-	bad := askConduit(t, s.catenary.GRPCAddr, "api")
-	if got := bad.next(); !strings.Contains(got, "InvalidArgument") {
-		t.Errorf("of a name that is none: %s", got)
+	s.Deregister("api-1")
+	s.Deregister("api-2")
+	c.wants("none []")
+	// In the mesh there is an identity, and more that Conduit does not know.
+	s.RegisterService(testenv.Service{Name: "api", ID: "api-3", Address: "10.0.0.3", Port: 80, Status: api.HealthCritical})
+	c.wants("none [1]")
+	s.RegisterService(testenv.Service{
+		Name: "api-sidecar-proxy", ID: "api-3-proxy", Address: "10.0.0.3", Port: 20000,
+		Kind: api.ServiceKindConnectProxy, Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "api", DestinationServiceID: "api-3"},
+	})
+	c.wants("add", "10.0.0.3:20000")
+	for _, path := range []string{"api", "10.0.0.1:80", "api.default.svc.cluster.local"} {
+		if got := askConduit(t, s.catenary.GRPCAddr, path).next(); !strings.Contains(got, "InvalidArgument") {
+			t.Errorf("of %s, which is not served: %s", path, got)
+		}
 	}
 }

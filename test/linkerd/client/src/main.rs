@@ -1,9 +1,11 @@
 //! Asks a Destination server by the bindings that Linkerd's own proxy is built with, and prints a line for each
 //! message: `client get|profile http://ADDRESS PATH [TOKEN]`. It ends when the stream does, with the status.
 
+mod profile;
+
 use linkerd2_proxy_api::destination::{
-    destination_client::DestinationClient, tls_identity::Strategy, update::Update as Kind, DestinationProfile,
-    GetDestination, Update, WeightedAddr,
+    destination_client::DestinationClient, protocol_hint::Protocol, tls_identity::Strategy,
+    update::Update as Kind, GetDestination, Update, WeightedAddr,
 };
 use linkerd2_proxy_api::net::TcpAddress;
 use std::net::SocketAddr;
@@ -27,9 +29,29 @@ fn endpoint(w: &WeightedAddr) -> String {
             Some(Strategy::UriLikeIdentity(u)) => u.uri.clone(),
             _ => "none".to_string(),
         };
-        let name = tls.server_name.as_ref().map(|n| n.name.clone()).unwrap_or_default();
+        let name = tls
+            .server_name
+            .as_ref()
+            .map(|n| n.name.clone())
+            .unwrap_or_default();
         words.push(format!("identity={uri} server_name={name}"));
     }
+    match w.protocol_hint.as_ref().and_then(|h| h.protocol.as_ref()) {
+        Some(Protocol::H2(_)) => words.push("h2".to_string()),
+        Some(Protocol::Opaque(_)) => words.push("opaque".to_string()),
+        None => {}
+    }
+    if let Some(k) = w.http2.as_ref().and_then(|h| h.keep_alive.as_ref()) {
+        let (interval, timeout) = (
+            k.interval.as_ref().map_or(0, |d| d.seconds),
+            k.timeout.as_ref().map_or(0, |d| d.seconds),
+        );
+        words.push(format!("keepalive={interval}s/{timeout}s"));
+    }
+    if let Some(o) = &w.authority_override {
+        words.push(format!("authority={}", o.authority_override));
+    }
+    words.push(format!("ref={}", profile::reference(&w.resource_ref)));
     words.join(",")
 }
 
@@ -38,8 +60,22 @@ fn update(u: Update) -> String {
         Some(Kind::Add(set)) => {
             let mut list: Vec<String> = set.addrs.iter().map(endpoint).collect();
             list.sort();
-            let service = set.metric_labels.get("service").cloned().unwrap_or_default();
-            format!("add service={service} {}", list.join(" "))
+            let service = set
+                .metric_labels
+                .get("service")
+                .cloned()
+                .unwrap_or_default();
+            let mut labels: Vec<String> = set
+                .metric_labels
+                .iter()
+                .map(|(k, v)| format!("{k}={v}"))
+                .collect();
+            labels.sort();
+            format!(
+                "add service={service} {} {}",
+                list.join(" "),
+                labels.join(",")
+            )
         }
         Some(Kind::Remove(set)) => {
             let mut list: Vec<String> = set.addrs.into_iter().map(|a| address(Some(a))).collect();
@@ -49,18 +85,6 @@ fn update(u: Update) -> String {
         Some(Kind::NoEndpoints(n)) => format!("none exists={}", n.exists),
         None => "nothing".to_string(),
     }
-}
-
-fn profile(p: DestinationProfile) -> String {
-    let overrides: Vec<String> = p.dst_overrides.iter().map(|d| format!("{}={}", d.authority, d.weight)).collect();
-    let endpoint = p.endpoint.as_ref().map(endpoint).unwrap_or_default();
-    format!(
-        "profile name={} opaque={} overrides={} routes={} endpoint={endpoint}",
-        p.fully_qualified_name,
-        p.opaque_protocol,
-        overrides.join(","),
-        p.routes.len(),
-    )
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -78,7 +102,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let end = if kind == "get" {
         follow(client.get(question).await, update).await
     } else {
-        follow(client.get_profile(question).await, profile).await
+        follow(client.get_profile(question).await, profile::text).await
     };
     println!("end {:?}", end);
     Ok(())
