@@ -109,14 +109,18 @@ func (v *village) settles(name, want string, headers ...string) {
 	})
 }
 
-// once makes one call, which must end so and soon.
-func (v *village) once(name, method, want string, within time.Duration) {
+// once makes one call, which must end in one of some ways by itself, and so before its deadline.
+func (v *village) once(name, method string, want ...string) {
 	v.t.Helper()
 	start := time.Now()
-	got := v.client.call(v.t, name, method, 1, 10*time.Second)
-	if took := time.Since(start); got[want] != 1 || took > within {
-		v.t.Errorf("%s%s ended as %v after %s, want %s within %s", name, method, got, took, want, within)
+	got := v.client.call(v.t, name, method, 1, 2*patience)
+	took := time.Since(start)
+	for _, end := range want {
+		if got[end] == 1 && took <= patience {
+			return
+		}
 	}
+	v.t.Errorf("%s%s ended as %v after %s, want %v within %s", name, method, got, took, want, patience)
 }
 
 // behave is a server that is slow in one method, and fails in another unless it is tried again.
@@ -205,8 +209,8 @@ func TestClientsFollowConsul(t *testing.T) {
 			v.register("ring", b)
 		}
 		const name = "api.service.consul:8080"
-		v.once("nobody", get, "UNAVAILABLE", soon)
-		v.once("v1.api.service.consul", get, "UNAVAILABLE", soon)
+		v.once("nobody", get, "UNAVAILABLE")
+		v.once("v1.api.service.consul", get, "UNAVAILABLE")
 		testenv.Eventually(v.t, patience, func() error {
 			if got := v.client.call(v.t, name, get, 20, soon); got["v1"]+got["v2"] != 20 {
 				return fmt.Errorf("answered %v", got)
@@ -222,11 +226,12 @@ func TestClientsFollowConsul(t *testing.T) {
 		if got := v.client.call(v.t, name, get, 100, soon, "x-canary=10"); got["v1"] < 50 {
 			v.t.Errorf("what begins like a header that a route asks for answered %v", got)
 		}
-		v.once(name, "/shop.Shop/Slow", "DEADLINE_EXCEEDED", soon)
+		// A server knows the time too, and may end the call before a client on a busy machine does.
+		v.once(name, "/shop.Shop/Slow", "DEADLINE_EXCEEDED", "CANCELLED")
 		if got := v.client.call(v.t, name, "/shop.Shop/Flaky", 5, soon); got["v1"]+got["v2"] != 5 {
 			v.t.Errorf("a call that is tried again: %v", got)
 		}
-		v.once(name, "/other.Other/Flaky", "RESOURCE_EXHAUSTED", soon)
+		v.once(name, "/other.Other/Flaky", "RESOURCE_EXHAUSTED")
 		if got := v.client.call(v.t, "ring", get, 20, soon, "x-user=ada"); len(got) != 1 || got["v1"]+got["v2"] != 20 {
 			v.t.Errorf("what is hashed alike answered %v", got)
 		}
