@@ -18,7 +18,10 @@ type Name struct {
 	Subset, Service string
 	// Datacenter is never empty.
 	Datacenter string
-	Port       uint16
+	// Peer is the cluster peer that the service is imported from; empty for the own cluster. Nothing is behind such
+	// names yet.
+	Peer string
+	Port uint16
 }
 
 // Names says how names are written.
@@ -65,7 +68,9 @@ func (n Names) ParseTarget(path string) (Name, netip.AddrPort, error) {
 		return Name{}, netip.AddrPortFrom(ip.Unmap(), port), nil
 	}
 	name, err := n.parseHost(host)
-	name.Port = port
+	if name.Port = port; err == nil && name.Peer != "" {
+		err = fmt.Errorf("%q is not a name that is served: cluster peering is not supported", host)
+	}
 	return name, netip.AddrPort{}, err
 }
 
@@ -141,28 +146,30 @@ func parseConsul(labels []string) (Name, error) {
 	if err != nil {
 		return Name{}, err
 	}
-	name.Datacenter, err = parsePlace(labels[at+1:])
+	name.Datacenter, name.Peer, err = parsePlace(joined(labels[at+1:]))
 	return name, err
 }
 
-// parsePlace reads [NAMESPACE.ns.][PARTITION.ap.][DATACENTER[.dc]] and returns the datacenter.
-func parsePlace(labels []string) (datacenter string, err error) {
+// parsePlace reads [NAMESPACE.ns.][PARTITION.ap.][DATACENTER[.dc]|PEER.peer].
+func parsePlace(labels []string) (datacenter, peer string, err error) {
 	for len(labels) >= 2 {
 		value, what := labels[0], labels[1]
 		switch {
 		case what == "dc" && len(labels) == 2:
-			return value, nil
+			return value, "", nil
+		case what == "peer" && len(labels) == 2:
+			return "", value, nil
 		case what != "ns" && what != "ap":
-			return "", fmt.Errorf("%q says not where the service is: write DATACENTER or DATACENTER.dc", strings.Join(labels, "."))
+			return "", "", fmt.Errorf("%q says not where the service is: write DATACENTER or DATACENTER.dc", strings.Join(labels, "."))
 		case value != namespace:
-			return "", fmt.Errorf("there are no namespaces and partitions but %q, and this names %q", namespace, value)
+			return "", "", fmt.Errorf("there are no namespaces and partitions but %q, and this names %q", namespace, value)
 		}
 		labels = labels[2:]
 	}
 	if len(labels) == 1 && labels[0] != namespace {
-		return labels[0], nil // a bare namespace says nothing: there is one
+		return labels[0], "", nil // a bare namespace says nothing: there is one
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // parseService reads [SUBSET.]SERVICE[.default].
@@ -170,6 +177,7 @@ func parseService(labels []string) (Name, error) {
 	if n := len(labels); n > 1 && labels[n-1] == namespace {
 		labels = labels[:n-1]
 	}
+	labels = joined(labels)
 	switch len(labels) {
 	case 1:
 		return Name{Service: labels[0]}, nil
@@ -201,28 +209,6 @@ func checkLabel(label string) error {
 		}
 	}
 	return nil
-}
-
-// Host is the name without a port, always in the same form, which [Names.Parse] understands.
-func (n Name) Host() string {
-	host := n.Service + ".service." + n.Datacenter + ".consul"
-	if n.Subset != "" {
-		return n.Subset + "." + host
-	}
-	return host
-}
-
-// Authority is the name with its port.
-func (n Name) Authority() string { return n.Host() + ":" + strconv.Itoa(int(n.Port)) }
-
-// expressible reports whether the name can be written so that it is understood as it is meant.
-func (n Name) expressible() bool {
-	back, err := Names{}.Parse(n.Authority())
-	lower := Name{
-		Subset: strings.ToLower(n.Subset), Service: strings.ToLower(n.Service),
-		Datacenter: strings.ToLower(n.Datacenter), Port: n.Port,
-	}
-	return err == nil && back == lower
 }
 
 // CheckSuffix says what is wrong with a suffix for [Names].

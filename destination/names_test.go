@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"net/netip"
 	"strings"
 	"testing"
@@ -82,6 +83,59 @@ func TestProfilesAreAskedForByAddressToo(t *testing.T) {
 	}
 }
 
+// TestWhatDNSCannotHaveIsSpelled has names that Consul lets services have, and a splitter send to: each has a form that
+// a proxy takes for a name and that is understood.
+func TestWhatDNSCannotHaveIsSpelled(t *testing.T) {
+	for _, n := range []Name{
+		{Service: "api.v2"},
+		{Service: "my service"},
+		{Service: "Käse"},
+		{Service: "-api-"},
+		{Service: strings.Repeat("a", 64)},
+		{Service: strings.Repeat("ä", 45)},
+		{Service: "default"},
+		{Service: "default", Subset: "v2"},
+		{Service: "api", Subset: "v2.1"},
+		{Service: "service", Subset: "virtual"},
+		{Service: "api", Datacenter: "service"},
+		{Service: "api", Datacenter: "default"},
+		{Service: "hex--61"},
+		{Service: "hexn--61"},
+		{Service: "hexagon", Subset: "a.b"},
+		{Service: "api", Peer: "cloud"},
+		{Service: "api.v2", Subset: "v2", Peer: "Cloud.1"},
+		{Service: "none", Peer: "none"},
+	} {
+		n.Datacenter = cmp.Or(n.Datacenter, "dc1")
+		n.Port = 80
+		if !n.expressible() || !isDNS(n.Host()) {
+			t.Errorf("%+v has no form: %s", n, n.Host())
+		}
+		back, err := Names{Datacenter: "dc1"}.Parse(n.Authority())
+		if lower := strings.ToLower(n.Service); err != nil || back.Service != lower || back.Subset != n.Subset || !strings.EqualFold(back.Peer, n.Peer) {
+			t.Errorf("%+v is %s, and that is read as %+v, %v", n, n.Host(), back, err)
+		}
+	}
+	for _, n := range []Name{
+		{Service: strings.Repeat("é", 200)}, {Service: "a/b"}, {Service: "../agent"}, {Service: subsetName}, {Service: "a?b"}, {Service: "a\xff"},
+	} {
+		if n.Datacenter = "dc1"; n.expressible() {
+			t.Errorf("%+v is said to be %s", n, n.Host())
+		}
+	}
+	for path, want := range map[string]string{
+		"hex--zz.service.consul": "hex--zz", "hex--.service.consul": "hex--", "hexn--61.service.consul": "hexn--61", "hex--2f.service.consul": "hex--2f",
+		"hex--00.service.consul": "hex--00", "hexn--61.hex--62.service.consul": "ab", "hex--41.service.consul": "hex--41",
+	} {
+		if got, err := names().Parse(path); err != nil || got.Service != want {
+			t.Errorf("%s is read as %+v, %v", path, got, err)
+		}
+	}
+	if _, _, err := names().ParseTarget("api.service.cloud.peer.consul"); err == nil {
+		t.Error("a profile is made of what nothing is known about")
+	}
+}
+
 func TestContextTokens(t *testing.T) {
 	for token, want := range map[string]Origin{
 		"": {}, "garbage": {}, "{": {}, "[]": {}, `{"ns":1}`: {}, `"x"`: {}, "null": {},
@@ -101,13 +155,16 @@ func TestContextTokens(t *testing.T) {
 }
 
 func FuzzPath(f *testing.F) {
-	for _, s := range []string{"api.service.consul", "v2.api.default.service.dc1.consul:80", "[::1]:80", "a.default.svc.cluster.local", "api.virtual.x.dc.consul"} {
+	for _, s := range []string{"api.service.consul", "v2.api.default.service.dc1.consul:80", "[::1]:80", "a.default.svc.cluster.local", "api.virtual.x.dc.consul", "hexn--61.hex--2e.service.x.peer.consul"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		name, addr, err := names().ParseTarget(path)
-		if err != nil || addr.IsValid() {
+		name, err := names().Parse(path)
+		if err != nil {
 			return
+		}
+		if _, _, err := names().ParseTarget(path); err != nil && name.Peer == "" {
+			t.Errorf("%q has endpoints and no profile: %v", path, err)
 		}
 		back, err := names().Parse(name.Authority())
 		if name.expressible() && (err != nil || back != name) {

@@ -92,35 +92,22 @@ func (p *Profile) overrides(c *chain.Chain, node *chain.Node, name Name) []*pb.W
 		if weight == 0 {
 			continue
 		}
-		to, ok := p.legOf(c, leg, name.Port)
-		if !ok {
-			continue
+		if d := leg.Definition; d != nil && (d.RequestHeaders != nil || d.ResponseHeaders != nil) {
+			p.note("the changes of headers in a leg of the splitter are left out: Linkerd makes none")
 		}
-		if known := byAuthority[to.Authority()]; known != nil {
+		d := p.whole(p.nameOf(c, c.Nodes[leg.NextNode], name))
+		if known := byAuthority[d.Authority]; known != nil {
 			known.Weight += weight
 			continue
 		}
-		d := p.whole(to)
 		d.Weight = weight
 		byAuthority[d.Authority] = d
 		list = append(list, d)
 	}
 	if len(list) == 0 {
-		p.note("the splitter has no leg that can be told: all requests go to the service itself")
 		return []*pb.WeightedDst{p.whole(name)}
 	}
 	return list
-}
-
-func (p *Profile) legOf(c *chain.Chain, leg *chain.Split, port uint16) (Name, bool) {
-	if d := leg.Definition; d != nil && (d.RequestHeaders != nil || d.ResponseHeaders != nil) {
-		p.note("the changes of headers in a leg of the splitter are left out: Linkerd makes none")
-	}
-	to, ok := nameOf(c, c.Nodes[leg.NextNode], port)
-	if !ok {
-		p.note("a leg of the splitter is left out: %s cannot be written as a name that Get understands", leg.NextNode)
-	}
-	return to, ok
 }
 
 // single is the one destination of a resolver: the name itself where the name resolves to it.
@@ -129,12 +116,7 @@ func (p *Profile) single(c *chain.Chain, node *chain.Node, name Name) *pb.Weight
 	if own == node.Name || own == "" {
 		return p.whole(name)
 	}
-	to, ok := nameOf(c, node, name.Port)
-	if !ok {
-		p.note("%s cannot be written as a name that Get understands: all requests go to the service itself", node.Name)
-		return p.whole(name)
-	}
-	return p.whole(to)
+	return p.whole(p.nameOf(c, node, name))
 }
 
 // resolverOf is the name of the resolver node that the name itself ends in, empty where the start says it.
@@ -152,15 +134,26 @@ func resolverOf(c *chain.Chain, name Name) string {
 	return node.Name
 }
 
-// nameOf is the name that resolves to what a resolver node ends in.
-func nameOf(c *chain.Chain, node *chain.Node, port uint16) (Name, bool) {
-	if node == nil || node.Resolver == nil {
-		return Name{}, false
+// nameOf is the name that resolves to what a resolver node ends in. Where there is no way to write it, it is one that
+// has no endpoints: the share of a leg goes to nobody else.
+func (p *Profile) nameOf(c *chain.Chain, node *chain.Node, of Name) Name {
+	nowhere := Name{Service: "none", Peer: "none", Datacenter: of.Datacenter, Port: of.Port}
+	var t *chain.Target
+	if node != nil && node.Resolver != nil {
+		t = c.Targets[node.Resolver.Target]
 	}
-	t := c.Targets[node.Resolver.Target]
-	if t == nil || t.Peer != "" {
-		return Name{}, false
+	if t == nil {
+		return nowhere
 	}
-	n := Name{Subset: t.ServiceSubset, Service: t.Service, Datacenter: t.Datacenter, Port: port}
-	return n, n.expressible()
+	n := Name{Subset: t.ServiceSubset, Service: t.Service, Datacenter: t.Datacenter, Peer: t.Peer, Port: of.Port}
+	if n.Peer != "" {
+		n.Datacenter = of.Datacenter
+		p.note("%s has no endpoints, and requests to it fail: cluster peering is not supported", node.Name)
+	}
+	elsewhere := func(part string) bool { return part != "" && part != namespace }
+	if elsewhere(t.Namespace) || elsewhere(t.Partition) && t.Peer == "" || !n.expressible() {
+		p.note("%s cannot be written as a name, and requests to it fail", node.Name)
+		return nowhere
+	}
+	return n
 }

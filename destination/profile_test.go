@@ -67,6 +67,12 @@ func TestRequestsAreSplitAsTheChainDoes(t *testing.T) {
 			&chain.ServiceRouter{Header: head("api"), Routes: []chain.ServiceRoute{{Match: &chain.RouteMatch{HTTP: &chain.HTTPMatch{PathPrefix: "/a"}}}}},
 			&chain.ServiceSplitter{Header: head("api"), Splits: []chain.ServiceSplit{{Weight: 50, ServiceSubset: "v1"}, {Weight: 50, ServiceSubset: "v2"}}},
 		}, "v1.api.service.dc1.consul:80=5000 v2.api.service.dc1.consul:80=5000"},
+		"legs keep their shares, whatever their names": {[]chain.Entry{
+			&chain.ServiceSplitter{Header: head("api"), Splits: []chain.ServiceSplit{
+				{Weight: 50}, {Weight: 20, Service: "api.v2"}, {Weight: 20, Service: "far"}, {Weight: 10, Service: strings.Repeat("é", 100)},
+			}},
+			&chain.ServiceResolver{Header: head("far"), Redirect: &chain.Redirect{Service: "there", Peer: "cloud"}},
+		}, "api.service.dc1.consul:80=5000 hex--6170692e7632.service.dc1.dc.consul:80=2000 there.service.cloud.peer.consul:80=2000 none.service.none.peer.consul:80=1000"},
 		"a route of all to another service": {[]chain.Entry{
 			&chain.ServiceRouter{Header: head("api"), Routes: []chain.ServiceRoute{{Destination: &chain.RouteDestination{Service: "web"}}}},
 		}, "web.service.dc1.consul:80=10000"},

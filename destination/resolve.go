@@ -70,6 +70,11 @@ func (r *resolver) wait(reason string) {
 }
 
 func (r *resolver) run() {
+	if r.name.Peer != "" {
+		r.out.State = NoEndpoints
+		r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s: cluster peering is not supported", r.name.Host()))
+		return
+	}
 	if !r.mayRead(r.name.Service) {
 		return
 	}
