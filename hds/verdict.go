@@ -38,8 +38,12 @@ type Change struct {
 
 // voter is a checker whose votes count.
 type voter struct {
-	checker  Checker
+	checker Checker
+	// interval is how often it reports, clock how long it has done so by its own reports, and anew that it begins to
+	// count with what it is told next.
 	interval time.Duration
+	clock    time.Duration
+	anew     bool
 	heard    time.Time
 	silent   bool
 	reports  uint64
@@ -59,8 +63,10 @@ type ballot struct {
 	code   uint16
 	since  time.Time
 	report uint64
-	// seen is the first report about the record.
-	seen uint64
+	// seen is the voter's clock when it must have had the duty: at the first report about the record, or one interval
+	// before that.
+	seen time.Duration
+	anew bool
 }
 
 // record is one endpoint.
@@ -160,7 +166,16 @@ func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) (fresh
 			v.touch(r)
 		}
 	}
+	w.anew = false
 	return fresh
+}
+
+// Pace says how often a checker reports from what it is told next, and whether it begins to count anew with that:
+// then its first report comes a whole interval later.
+func (v *Verdicts) Pace(checker string, interval time.Duration, anew bool) {
+	if w, ok := v.voters[checker]; ok {
+		w.interval, w.anew = ReportInterval(interval), anew
+	}
 }
 
 // Drop forgets a checker and its votes.
@@ -184,6 +199,7 @@ func (v *Verdicts) Report(now time.Time, checker string, seen []Observation) {
 	}
 	w.heard = now
 	w.reports++
+	w.clock += w.interval
 	if w.silent {
 		w.silent = false
 		v.touch(w.records...)
@@ -198,7 +214,10 @@ func (v *Verdicts) Report(now time.Time, checker string, seen []Observation) {
 		}
 		if b := r.ballot(w); b != nil && !b.told.IsZero() && (b.status != o.Status || b.code != o.Code) {
 			if b.status == NotReported {
-				b.seen = w.reports
+				b.seen = w.clock
+				if b.anew {
+					b.seen -= w.interval
+				}
 			}
 			b.status, b.code, b.since, b.report = o.Status, o.Code, now, w.reports
 			v.touch(r)
@@ -279,7 +298,7 @@ func (r *record) assign(w *voter, d Duty, now time.Time, told bool) bool {
 	}
 	fresh := ballot{voter: w, probe: d.Probe, place: place}
 	if told {
-		fresh.told = now
+		fresh.told, fresh.anew = now, w.anew
 	}
 	if b != nil {
 		*b = fresh

@@ -26,7 +26,7 @@ func (b *ballot) vote() (v Vote, waits bool) {
 		// Envoy says so of an endpoint too whose first probe has not ended. The clock alone does not tell: both the
 		// duty and the report may have been long on their way.
 		first := b.probe.firstResult()
-		if b.voter.heard.Before(b.told.Add(first)) || time.Duration(b.voter.reports-b.seen)*b.voter.interval < first {
+		if b.voter.heard.Before(b.told.Add(first)) || b.voter.clock-b.seen < first {
 			return NoVote, true
 		}
 		return VoteDown, false

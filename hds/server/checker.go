@@ -38,7 +38,9 @@ type stream struct {
 	told    []hds.Duty
 	sent    []byte
 	offered *offer
-	heard   uint64
+	// interval is how often it was told to report.
+	interval time.Duration
+	heard    uint64
 	// broken says why it has no duties; strikes count how often that was so.
 	broken  string
 	astray  bool      // it is for what it reported
@@ -322,7 +324,10 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 	s.offered, s.sent, s.told = nil, o.bytes, o.duties
 	s.reports.Told(now, o.spec)
 	e.counts.Specifiers++
+	anew := s.interval != o.spec.Interval
+	s.interval = o.spec.Interval
 	if c := e.checkers[s.id]; c != nil && c.active == s {
+		e.verdicts.Pace(s.id, s.interval, anew)
 		e.canary.Sent(now, s.id, shapesOf(o.duties, s.hello.Version))
 		if e.verdicts.Assign(now, c.describe(), o.duties, o.waiting) {
 			s.reports.Forget()

@@ -16,6 +16,8 @@ const (
 	tick = 100 * time.Millisecond
 	// gather is how long after a specifier the next may come: what changes meanwhile goes out together.
 	gather = 200 * time.Millisecond
+	// gatherAtStart is the same while clients wait for verdicts.
+	gatherAtStart = 50 * time.Millisecond
 	// settleAfter is how long votes that come together are gathered.
 	settleAfter = 10 * time.Millisecond
 	// followEvery is how often it looks at the latest at what is needed.
@@ -108,7 +110,7 @@ func (e *engine) next() time.Time {
 	if follow := e.followed.Add(followEvery); e.strayed && follow.Before(at) {
 		at = follow
 	}
-	if flush := e.flushed.Add(gather); len(e.due) > 0 && flush.Before(at) {
+	if flush := e.flushed.Add(e.gather()); len(e.due) > 0 && flush.Before(at) {
 		at = flush
 	}
 	return at
@@ -129,9 +131,16 @@ func (e *engine) turn(now time.Time) {
 		e.settleAt = time.Time{}
 		e.settle(now)
 	}
-	if len(e.due) > 0 && now.Sub(e.flushed) >= gather {
+	if len(e.due) > 0 && now.Sub(e.flushed) >= e.gather() {
 		e.flush(now)
 	}
+}
+
+func (e *engine) gather() time.Duration {
+	if e.awaiting {
+		return gatherAtStart
+	}
+	return gather
 }
 
 // excuse takes the time that the engine is late from the silence of checkers: what they have said meanwhile may
