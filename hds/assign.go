@@ -74,6 +74,7 @@ func NewAssignment(cfg AssignmentConfig) *Assignment {
 
 // Join adds checkers, or replaces those of the same identity.
 func (a *Assignment) Join(checkers ...Checker) {
+	a.forgetPlaces() // a checker says where it is, and may say so anew each time
 	var joined []int32
 	for _, c := range checkers {
 		if at, ok := a.checkers[c.ID]; ok {

@@ -2,6 +2,7 @@ package hds
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -14,14 +15,27 @@ type timer struct {
 	record *record
 }
 
-func (t *timers) add(at time.Time, r *record) { heap.Push(&t.entries, timer{at, r}) }
+// add has a record looked at again at its time of being due, of so many that there are: whatever makes it another
+// time again and again does not fill the memory with those that are no longer.
+func (t *timers) add(r *record, records int) {
+	if len(t.entries) >= 2*records+minTimers {
+		t.entries = slices.DeleteFunc(t.entries, func(e timer) bool { return !e.live() })
+		heap.Init(&t.entries)
+	}
+	heap.Push(&t.entries, timer{r.due, r})
+}
+
+const minTimers = 64
+
+// live reports whether the record is still to be looked at then.
+func (t timer) live() bool { return t.record.due.Equal(t.at) && !t.record.gone }
 
 // due takes the records whose time has come.
 func (t *timers) due(now time.Time) []*record {
 	var records []*record
 	for len(t.entries) > 0 && !t.entries[0].at.After(now) {
 		e := heap.Pop(&t.entries).(timer)
-		if e.record.due.Equal(e.at) && !e.record.gone {
+		if e.live() {
 			records = append(records, e.record)
 		}
 	}

@@ -49,7 +49,7 @@ type voter struct {
 	reports  uint64
 	records  []*record
 	// awaited are the records to weigh at its next report, also when that is the same as the last.
-	awaited []*record
+	awaited map[*record]struct{}
 }
 
 // ballot is a voter's last word on a record.
@@ -141,7 +141,7 @@ func (v *Verdicts) Remove(keys ...Key) {
 func (v *Verdicts) Assign(now time.Time, c Checker, told, waiting []Duty) (fresh bool) {
 	w, ok := v.voters[c.ID]
 	if !ok {
-		w = &voter{heard: now, interval: v.interval}
+		w = &voter{heard: now, interval: v.interval, awaited: map[*record]struct{}{}}
 		v.voters[c.ID] = w
 	}
 	w.checker = c
@@ -204,9 +204,10 @@ func (v *Verdicts) Report(now time.Time, checker string, seen []Observation) {
 		w.silent = false
 		v.touch(w.records...)
 	}
-	v.touch(w.awaited...)
+	for r := range w.awaited {
+		v.touch(r)
+	}
 	clear(w.awaited)
-	w.awaited = w.awaited[:0]
 	for _, o := range seen {
 		r, ok := v.records[o.Key]
 		if !ok {

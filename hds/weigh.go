@@ -55,7 +55,7 @@ func (r *record) await() {
 		b := &r.ballots[i]
 		vote, waits := b.vote()
 		if waits || (len(r.ballots) == 1 && vote != NoVote && !b.repeated()) {
-			b.voter.awaited = append(b.voter.awaited, r)
+			b.voter.awaited[r] = struct{}{}
 		}
 	}
 }
@@ -67,10 +67,10 @@ func (v *Verdicts) weigh(r *record, now time.Time) (Verdict, bool) {
 	r.tally = Count(Place{r.duty.Region, r.duty.Zone}, r.cast(room[:0]))
 	r.await()
 	want, due, ok := v.ready(r, now)
-	if !due.IsZero() && !r.due.Equal(due) {
-		v.timers.add(due, r)
+	again := !due.IsZero() && !r.due.Equal(due)
+	if r.due = due; again {
+		v.timers.add(r, len(v.records))
 	}
-	r.due = due
 	return want, ok
 }
 

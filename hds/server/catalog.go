@@ -58,7 +58,7 @@ func (e *engine) follow(now time.Time) {
 		}
 		s.wanted = wanted[name]
 		if s.arrange(list) {
-			e.stale[name] = true
+			e.look(name, true)
 		}
 	}
 	e.refresh(view)
@@ -91,11 +91,12 @@ func (e *engine) changed(now time.Time) {
 	for _, id := range ids {
 		switch id.Topic.Kind {
 		case facts.TopicHealth, facts.TopicConnect:
-			e.stale[id.Topic.Name] = e.stale[id.Topic.Name]
+			e.look(id.Topic.Name, false)
 			again = again || view.Closed() // an instance may ask for probes now
 		case facts.TopicEntries:
 			if id.Topic.Name == string(chain.KindServiceDefaults) {
-				e.stale[id.Row], again = true, true
+				again = true
+				e.look(id.Row, true)
 			}
 		case facts.TopicServices:
 			again, all = true, true // one may be known not to exist
@@ -104,7 +105,7 @@ func (e *engine) changed(now time.Time) {
 	}
 	for name := range e.services {
 		if all {
-			e.stale[name] = e.stale[name]
+			e.look(name, false)
 		}
 	}
 	if again {
@@ -113,6 +114,9 @@ func (e *engine) changed(now time.Time) {
 	}
 	e.refresh(view)
 }
+
+// look has a service looked at again: wholly, or at what changed.
+func (e *engine) look(name string, wholly bool) { e.stale[name] = e.stale[name] || wholly }
 
 // refresh makes the duties of what changed.
 func (e *engine) refresh(view facts.View) {
