@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/catenary-mesh/catenary/internal/bootstrap"
@@ -14,9 +16,12 @@ func newBootstrapLinkerd() *cobra.Command {
 		Long: `Print the environment of a Linkerd proxy that asks this control plane, a variable a line, for a file such
 as --env-file of containers or EnvironmentFile of systemd.
 
-A proxy of today wants a certificate to start: of SPIRE, by --spire-socket and --identity, or by variables of
-Linkerd's own (LINKERD2_PROXY_IDENTITY_...), which are to be added.`,
+A proxy of today does not start without a certificate: of SPIRE, by --spire-socket and --identity, or of an
+identity service, by LINKERD2_PROXY_IDENTITY_LOCAL_NAME, _SVC_ADDR, _DIR and _TOKEN_FILE. It also wants the roots
+that it trusts as LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS, which is PEM of several lines and cannot be in such a file.
+What is to be added is said on stderr.`,
 		Example: `  catenary bootstrap linkerd --node n1 > proxy.env
+  catenary bootstrap linkerd --spire-socket /run/spire/api.sock --identity spiffe://example.org/ns/default/dc/dc1/svc/web > proxy.env
   catenary bootstrap linkerd --grpc-addr 10.0.0.5:18000 --grpc-name catenary.example > proxy.env`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -24,8 +29,16 @@ Linkerd's own (LINKERD2_PROXY_IDENTITY_...), which are to be added.`,
 			if err != nil {
 				return err
 			}
-			_, err = cmd.OutOrStdout().Write(out)
-			return err
+			if _, err := cmd.OutOrStdout().Write(out); err != nil {
+				return err
+			}
+			const variable = "LINKERD2_PROXY_IDENTITY_"
+			lacks := variable + "TRUST_ANCHORS"
+			if cfg.SPIRESocket == "" {
+				lacks = fmt.Sprintf("%s, and either --spire-socket and --identity or %sLOCAL_NAME, _SVC_ADDR, _DIR and _TOKEN_FILE", lacks, variable)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "catenary: before a proxy starts it also needs %s\n", lacks)
+			return nil
 		},
 	}
 	flags := cmd.Flags()
@@ -37,5 +50,6 @@ Linkerd's own (LINKERD2_PROXY_IDENTITY_...), which are to be added.`,
 	flags.StringSliceVar(&cfg.Networks, "network", nil, "the `networks` of the addresses that the proxy asks for (default "+bootstrap.DefaultLinkerdNetworks+")")
 	flags.StringVar(&cfg.SPIRESocket, "spire-socket", "", "the `socket` of the Workload API that the proxy gets its certificate from")
 	flags.StringVar(&cfg.Identity, "identity", "", "the SPIFFE `ID` that the proxy has, with --spire-socket")
+	flags.StringVar(&cfg.IdentityName, "identity-name", "", "the `name` by which other proxies call this one over TLS (default that of a service of Consul's mesh, where --identity is of one)")
 	return cmd
 }

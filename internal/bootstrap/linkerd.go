@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -25,6 +26,9 @@ type LinkerdConfig struct {
 	Networks []string
 	// SPIRESocket is where the proxy gets its certificate from, as Identity; empty leaves that to be added.
 	SPIRESocket, Identity string
+	// IdentityName is the name by which other proxies call this one over TLS. An Identity of the form of Consul's
+	// has one, by which catenary has them call it; any other needs one.
+	IdentityName string
 }
 
 // DefaultLinkerdNetworks are those of private addresses, and that of the virtual IPs of Consul.
@@ -47,6 +51,11 @@ func Linkerd(cfg LinkerdConfig) ([]byte, error) {
 	}
 	if (cfg.SPIRESocket == "") != (cfg.Identity == "") {
 		return nil, errors.New("the socket of the Workload API and the identity that it gives go together")
+	}
+	serverName := cmp.Or(cfg.IdentityName, consulName(cfg.Identity))
+	if cfg.Identity != "" && serverName == "" {
+		return nil, fmt.Errorf("the identity %q is not of the form of Consul's (spiffe://TRUST-DOMAIN/ns/default/dc/DATACENTER/svc/SERVICE): "+
+			"say by which name other proxies call this one", cfg.Identity)
 	}
 	context, err := json.Marshal(struct {
 		Node string `json:"nodeName,omitempty"`
@@ -73,7 +82,21 @@ func Linkerd(cfg LinkerdConfig) ([]byte, error) {
 	e.add("ADMIN_LISTEN_ADDR", "127.0.0.1:4191")
 	e.add("IDENTITY_SPIRE_SOCKET", cfg.SPIRESocket)
 	e.add("IDENTITY_SERVER_ID", cfg.Identity)
+	e.add("IDENTITY_SERVER_NAME", serverName)
 	return []byte(e.String()), e.err
+}
+
+// consulName is the name of the server in the mesh whose identity is of the form of Consul's; empty for any other.
+func consulName(identity string) string {
+	u, err := url.Parse(identity)
+	if err != nil || u.Scheme != "spiffe" || u.Host == "" {
+		return ""
+	}
+	parts := strings.Split(u.Path, "/")
+	if len(parts) != 7 || parts[1] != "ns" || parts[3] != "dc" || parts[5] != "svc" {
+		return ""
+	}
+	return strings.ToLower(parts[6] + "." + parts[2] + "." + parts[4] + ".internal." + u.Host)
 }
 
 // suffixes are names as the proxy has them, which end in a dot.

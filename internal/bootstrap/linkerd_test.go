@@ -24,12 +24,17 @@ func TestTheEnvironmentOfALinkerdProxy(t *testing.T) {
 	if strings.Contains(string(out), "SVC_NAME") || strings.Contains(string(out), "IDENTITY") {
 		t.Errorf("what was not said is in\n%s", out)
 	}
-	out, err = Linkerd(LinkerdConfig{GRPCAddr: "10.0.0.1:18000", ServerName: "catenary.example", SPIRESocket: "/run/s", Identity: "spiffe://x/a"})
-	if err != nil || !strings.Contains(string(out), "DESTINATION_SVC_NAME=catenary.example") || !strings.Contains(string(out), "IDENTITY_SERVER_ID=spiffe://x/a") {
+	out, err = Linkerd(LinkerdConfig{GRPCAddr: "10.0.0.1:18000", ServerName: "catenary.example", SPIRESocket: "/run/s", Identity: "spiffe://x/a", IdentityName: "a.example"})
+	if err != nil || !strings.Contains(string(out), "DESTINATION_SVC_NAME=catenary.example") ||
+		!strings.Contains(string(out), "IDENTITY_SERVER_ID=spiffe://x/a\nLINKERD2_PROXY_IDENTITY_SERVER_NAME=a.example\n") {
 		t.Errorf("got %v and\n%s", err, out)
 	}
+	out, err = Linkerd(LinkerdConfig{SPIRESocket: "/run/s", Identity: "spiffe://x.consul/ns/default/dc/dc1/svc/Web"})
+	if err != nil || !strings.Contains(string(out), "IDENTITY_SERVER_NAME=web.default.dc1.internal.x.consul\n") {
+		t.Errorf("of an identity of Consul: %v and\n%s", err, out)
+	}
 	for _, bad := range []LinkerdConfig{
-		{GRPCAddr: "nowhere"}, {GRPCAddr: "10.0.0.1:1"}, {Networks: []string{"x"}}, {SPIRESocket: "/s"}, {ServerName: "a\nb"},
+		{GRPCAddr: "nowhere"}, {GRPCAddr: "10.0.0.1:1"}, {Networks: []string{"x"}}, {SPIRESocket: "/s"}, {SPIRESocket: "/s", Identity: "spiffe://x/a"}, {ServerName: "a\nb"},
 	} {
 		if out, err := Linkerd(bad); err == nil {
 			t.Errorf("%+v: got\n%s", bad, out)
