@@ -194,7 +194,7 @@ func BenchmarkGetBesideALargeService(b *testing.B) {
 	w.service("web", large, nil)
 	s := serve(b, w, nil)
 	watch := newWatcher()
-	web := s.hub.join(question{name: Name{Service: "web", Datacenter: "dc1"}}, watch)
+	web, _ := s.hub.join(question{name: Name{Service: "web", Datacenter: "dc1"}}, watch)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -213,7 +213,7 @@ func BenchmarkGetBesideALargeService(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		one := newWatcher()
-		api := s.hub.join(question{name: Name{Service: "api", Datacenter: "dc1"}}, one)
+		api, _ := s.hub.join(question{name: Name{Service: "api", Datacenter: "dc1"}}, one)
 		if api.answer.Load().State != Some {
 			b.Fatal("there is no answer")
 		}

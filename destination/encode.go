@@ -38,7 +38,8 @@ type Encoder struct {
 	HTTP2 *pb.Http2ClientParams
 }
 
-// elsewhere is the zone of proxies that have a zone which no endpoint of the set is in: they all get the same.
+// elsewhere is the zone or region of proxies that have one which no endpoint of the set is in: they all get the same,
+// and however many names they make up for it they are one.
 const elsewhere = "*"
 
 // For returns the encoder with its origin reduced to what makes a difference for the set, so that proxies that
@@ -49,9 +50,12 @@ func (e Encoder) For(s *Set) Encoder {
 	if at, ok := where.nodes[strings.ToLower(e.Origin.Node)]; ok && from.Zone == "" {
 		from = at
 	}
-	if from.Zone == "" {
+	switch regions := where.zones[from.Zone]; {
+	case from.Zone == "":
 		from = Origin{}
-	} else if !where.near(from) {
+	case from.Region != "" && !regions[from.Region] && regions[""]:
+		from.Region = elsewhere // near to the endpoints that have no region, whatever its own is
+	case len(regions) == 0, from.Region != "" && !regions[from.Region]:
 		from = Origin{Zone: elsewhere}
 	}
 	e.Origin = from

@@ -149,30 +149,6 @@ func TestABeatChangesNothingAndIsNeverFirst(t *testing.T) {
 	}
 }
 
-func TestLargeSetsAreSplit(t *testing.T) {
-	var list []Endpoint
-	for i := range 30_000 {
-		ep := endpoint(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 80).String())
-		ep.Identity, ep.ServerName = "spiffe://x.consul/ns/default/dc/dc1/svc/api", "api.default.dc1.internal.x.consul"
-		list = append(list, ep)
-	}
-	var g Get
-	for _, pool := range []*Pool{poolOf("api", list...), poolOf("api", endpoint("10.0.0.1:80"))} {
-		steps := g.Next(Some, pool)
-		if len(steps) < 2 {
-			t.Errorf("%d endpoints came in %d step", len(pool.addrs), len(steps))
-		}
-		if decodeStep(t, steps[0]).GetAdd() == nil {
-			t.Error("the first part is not an add")
-		}
-		for _, s := range steps {
-			if len(s) > 4<<20 {
-				t.Errorf("a step has %d bytes", len(s))
-			}
-		}
-	}
-}
-
 func TestEndpointsAsLinkerdAndConduitHaveThem(t *testing.T) {
 	http2, err := ParseHTTP2("keepalive=10s,timeout=3s,while-idle")
 	if err != nil {
@@ -247,6 +223,12 @@ func TestZonesAreToldAsSeenFromTheProxy(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, want %s", token, got, want)
+		}
+	}
+	bare := NewSet(Labels{}, []Endpoint{{Addr: near.Addr, Zone: "a"}, {Addr: far.Addr, Zone: "a", Region: "r"}})
+	for _, region := range []string{"x", "y"} {
+		if got := (Encoder{Origin: Origin{Zone: "a", Region: region}}).For(bare); got.Origin.Region != elsewhere || locality(got.Origin, &bare.Endpoints[0]) != "local" || locality(got.Origin, &bare.Endpoints[1]) != "remote" {
+			t.Errorf("of a region that is nobody's: %+v", got)
 		}
 	}
 	one, other := Encoder{Origin: Origin{Zone: "x"}}.For(s), Encoder{Origin: Origin{Zone: "y", Node: "n"}}.For(s)

@@ -66,13 +66,19 @@ type hub struct {
 	round  uint64
 	news   map[facts.ID]uint64
 
+	// datacenters are those that names are of, but for the own, and how many subjects.
+	datacenters map[string]int
+
 	lastID   uint64
 	leftOut  int // routes of all profiles, and those that lost something to them
 	weakened int
 }
 
 func newHub(cfg Config) *hub {
-	h := &hub{cfg: cfg, subjects: map[question]*subject{}, byFact: map[facts.ID]map[*subject]struct{}{}, news: map[facts.ID]uint64{}}
+	h := &hub{
+		cfg: cfg, subjects: map[question]*subject{}, byFact: map[facts.ID]map[*subject]struct{}{},
+		news: map[facts.ID]uint64{}, datacenters: map[string]int{},
+	}
 	h.addresses, h.atlas = newDirectory(cfg, h.outdate), newAtlas(cfg)
 	h.resolve = h.make
 	return h
@@ -215,28 +221,50 @@ func (h *hub) changedSince(reads map[facts.ID]struct{}, round uint64) bool {
 	return false
 }
 
+// maxDatacenters bounds in how many datacenters names can be: Consul is asked about each, whether there is one or not.
+const maxDatacenters = 64
+
+// foreign is the datacenter of a question, empty for the own.
+func (h *hub) foreign(q question) string {
+	if q.name.Datacenter == h.cfg.Place.Datacenter {
+		return ""
+	}
+	return q.name.Datacenter
+}
+
 // join returns the subject of a question, for a stream that is told from now on. The first one to ask makes the
 // answer; who comes before there is one is told to wait.
-func (h *hub) join(q question, w *watcher) *subject {
+func (h *hub) join(q question, w *watcher) (*subject, error) {
+	s, first, err := h.admit(q, w)
+	if first {
+		if q.addr.IsValid() {
+			h.addresses.follow(s)
+		}
+		h.settle(s)
+	}
+	return s, err
+}
+
+func (h *hub) admit(q question, w *watcher) (s *subject, first bool, err error) {
 	h.mu.Lock()
-	s, ok := h.subjects[q]
-	if !ok {
+	defer h.mu.Unlock()
+	if s = h.subjects[q]; s == nil {
+		if far := h.foreign(q); far != "" {
+			if h.datacenters[far] == 0 && len(h.datacenters) == maxDatacenters {
+				return nil, false, errDatacenters
+			}
+			h.datacenters[far]++
+		}
 		h.lastID++
 		s = &subject{
 			question: q, id: "destination#" + strconv.FormatUint(h.lastID, 10), watchers: map[*watcher]struct{}{}, stale: true,
 		}
 		s.answer.Store(newAnswer(made{Resolution: Resolution{Pending: "it is being looked up"}}, nil, h.cfg))
 		h.subjects[q] = s
+		first = true
 	}
 	s.watchers[w] = struct{}{}
-	h.mu.Unlock()
-	if !ok {
-		if q.addr.IsValid() {
-			h.addresses.follow(s)
-		}
-		h.settle(s)
-	}
-	return s
+	return s, first, nil
 }
 
 // leave ends what a stream is told, and with the last one the subject.
@@ -250,6 +278,11 @@ func (h *hub) leave(s *subject, w *watcher) {
 	h.reread(s, nil)
 	h.count(s.answer.Load(), nil)
 	delete(h.subjects, s.question)
+	if far := h.foreign(s.question); far != "" {
+		if h.datacenters[far]--; h.datacenters[far] == 0 {
+			delete(h.datacenters, far)
+		}
+	}
 	h.cfg.Store.Need(s.id)
 	if s.question.addr.IsValid() {
 		h.addresses.drop(s)

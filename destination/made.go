@@ -2,9 +2,11 @@ package destination
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/catenary-mesh/catenary/chain"
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
@@ -39,14 +41,11 @@ func (h *hub) byAddress(s *subject, view facts.View) made {
 		return made{Resolution: Resolution{Pending: found.pending, Chain: s.chain}}
 	}
 	if len(found.owners) > 1 {
-		whose := ""
-		if q.reader == "" { // it may read them all
-			whose = fmt.Sprintf(": %q", found.owners)
+		conflict := fmt.Sprintf("%s is the virtual IP of several services", q.addr.Addr())
+		if q.reader == "" {
+			conflict += fmt.Sprintf(": %q", found.owners) // else it may not be meant to know of them
 		}
-		return made{
-			Resolution: Resolution{State: NoEndpoints},
-			conflict:   fmt.Sprintf("%s is the virtual IP of several services%s", q.addr.Addr(), whose),
-		}
+		return made{Resolution: Resolution{State: NoEndpoints}, conflict: conflict}
 	}
 	if len(found.owners) == 1 {
 		name := Name{Service: found.owners[0], Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}
@@ -58,8 +57,10 @@ func (h *hub) byAddress(s *subject, view facts.View) made {
 	return described(h.cfg.Place.DescribeInstance(view, found.instance, q.addr, q.reader))
 }
 
-// same reports whether streams would be told the same.
+// same reports whether streams, and who looks at them, would be told the same.
 func (a *answer) same(m made) bool {
 	return a.State == m.State && a.Pending == m.Pending && a.Denied == m.Denied && a.conflict == m.conflict &&
-		a.Set.Equal(m.Set) && proto.Equal(a.profile.DestinationProfile, m.profile.DestinationProfile) && len(a.Problems) == len(m.Problems)
+		a.Set.Equal(m.Set) && proto.Equal(a.profile.DestinationProfile, m.profile.DestinationProfile) &&
+		slices.EqualFunc(a.Problems, m.Problems, func(x, y chain.Problem) bool { return x.String() == y.String() }) &&
+		slices.Equal(a.Notes, m.Notes) && slices.Equal(a.profile.Notes, m.profile.Notes)
 }

@@ -121,7 +121,7 @@ func (r *resolver) exists() facts.State {
 	if worst == facts.Present || worst == facts.Suspect {
 		return worst
 	}
-	for _, kind := range []chain.Kind{chain.KindServiceResolver, chain.KindServiceSplitter, chain.KindServiceRouter, chain.KindServiceDefaults} {
+	for _, kind := range facts.VirtualKinds() {
 		r.r.Entry(kind, r.name.Service)
 		switch _, state := r.r.View.Entry(kind, r.name.Service); state {
 		case facts.Present, facts.Suspect:

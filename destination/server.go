@@ -180,6 +180,9 @@ func clip(text string) string {
 // errEnding sends a client elsewhere.
 var errEnding = status.Error(codes.Unavailable, "the control plane is ending; connect to another")
 
+// errDatacenters keeps made-up names from having Consul asked about ever more datacenters.
+var errDatacenters = status.Errorf(codes.ResourceExhausted, "names of %d other datacenters are asked for already", maxDatacenters)
+
 func denied(service string) error {
 	return status.Error(codes.PermissionDenied, clip(fmt.Sprintf("the client has no service:read on %q", service)))
 }

@@ -252,14 +252,42 @@ func TestProfilesByAddress(t *testing.T) {
 	if p := unknown(); p.GetEndpoint() != nil || p.GetFullyQualifiedName() != "" || p.GetRetryBudget() == nil {
 		t.Errorf("by an address of nobody: %v", p)
 	}
-	w.service("web-sidecar-proxy", list(virtual(sidecar("web", 2), "240.0.0.1")), nil)
-	if p := byVIP(); p.GetFullyQualifiedName() != codes.FailedPrecondition.String() {
-		t.Errorf("a virtual IP of two: %v", p)
-	}
 	w.service("api", nil, nil)
 	if p := byAddr(); p.GetEndpoint() != nil {
 		t.Errorf("after the instance went: %v", p)
 	}
+}
+
+// TestMadeUpDatacentersAreBounded has more of them asked for than there are allowed.
+func TestMadeUpDatacentersAreBounded(t *testing.T) {
+	s := serve(t, newWorld(t), nil)
+	var watches []*watcher
+	var subjects []*subject
+	join := func(service, datacenter string) error {
+		w := newWatcher()
+		subject, err := s.hub.join(question{name: Name{Service: service, Datacenter: datacenter}}, w)
+		if err == nil {
+			watches, subjects = append(watches, w), append(subjects, subject)
+		}
+		return err
+	}
+	for i := range maxDatacenters {
+		if err := join("api", fmt.Sprintf("far-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants(t, s.get("api.service.one-more.consul"), codes.ResourceExhausted.String())
+	if err := join("web", "far-1"); err != nil {
+		t.Errorf("another service of a datacenter that is known: %v", err)
+	}
+	wants(t, s.get(api), "none exists=false")
+	for i := range watches {
+		s.hub.leave(subjects[i], watches[i])
+	}
+	if err := join("api", "one-more"); err != nil {
+		t.Errorf("after all left: %v", err)
+	}
+	s.hub.leave(subjects[len(subjects)-1], watches[len(watches)-1])
 }
 
 func TestNothingIsKeptOfStreamsThatEnded(t *testing.T) {
@@ -294,7 +322,7 @@ func TestNothingIsKeptOfStreamsThatEnded(t *testing.T) {
 		defer d.mu.Unlock()
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		n := len(s.hub.subjects) + len(s.hub.byFact) + len(s.hub.news) + len(d.asked) + len(d.waiting) + len(a.asked)
+		n := len(s.hub.subjects) + len(s.hub.byFact) + len(s.hub.news) + len(s.hub.datacenters) + len(d.asked) + len(d.waiting) + len(a.asked)
 		if n > 0 || d.book != nil || a.nodes != nil {
 			return fmt.Errorf("%d things are kept, the book is %v, and the atlas is %v", n, d.book, a.nodes)
 		}

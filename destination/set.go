@@ -66,12 +66,6 @@ func (s *Set) where() whereabouts {
 	return s.at
 }
 
-// near reports whether an endpoint is in the zone of an origin.
-func (w whereabouts) near(from Origin) bool {
-	regions := w.zones[from.Zone]
-	return len(regions) > 0 && (from.Region == "" || regions[""] || regions[from.Region])
-}
-
 // NewSet returns the set of the endpoints. Of two with one address it has the one that has an identity: what
 // could be reached with one is never dialled in plaintext.
 func NewSet(labels Labels, endpoints []Endpoint) *Set {

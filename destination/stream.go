@@ -59,8 +59,11 @@ func (s *Server) open(st grpc.ServerStream, c call, q question) (*stream, error)
 	}
 	out.grant = grant
 	q.reader = grant.Reader
+	if out.subject, err = s.hub.join(q, out.watcher); err != nil {
+		grant.Release()
+		return nil, err
+	}
 	s.hub.atlas.follow(c.encoder.Origin, out.watcher)
-	out.subject = s.hub.join(q, out.watcher)
 	out.timer = time.NewTimer(s.cfg.Keepalive)
 	s.mu.Lock()
 	s.streams[out] = struct{}{}

@@ -97,7 +97,8 @@ func (in *Instance) Virtual() []VirtualAddress {
 	return list
 }
 
-// VirtualKinds are the kinds of entries by which a service that has no instances has a virtual IP.
+// VirtualKinds are the kinds of entries by which there is a service of their name, also if it has no instances: Consul
+// gives it a virtual IP.
 func VirtualKinds() []chain.Kind {
 	return []chain.Kind{
 		chain.KindServiceDefaults, chain.KindServiceRouter, chain.KindServiceSplitter, chain.KindServiceResolver, chain.KindServiceIntentions,
