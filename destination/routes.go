@@ -29,11 +29,11 @@ func (p *Profile) routed(c *chain.Chain, router *chain.Node) *chain.Node {
 	}
 	next := router.Routes[at].NextNode
 	var hidden []*chain.HTTPMatch
-	for _, r := range router.Routes[:at+1] {
+	for i, r := range router.Routes[:at+1] {
 		m := httpMatch(r)
 		if reason := unexpressed(r, m, next); reason != "" {
 			p.Unexpressed++
-			p.note("route %q is left out: %s", routeName(m), reason)
+			p.note("route %d, %q, is left out: %s", i+1, routeName(m), reason)
 			hidden = append(hidden, m)
 			continue
 		}
@@ -41,7 +41,7 @@ func (p *Profile) routed(c *chain.Chain, router *chain.Node) *chain.Node {
 		p.treat(out, r, m)
 		if shadows(hidden, m) && (out.IsRetryable || out.Timeout != nil) {
 			p.Weakened++
-			p.note("route %q loses its retries and timeout: requests of a route that is left out come to it too", routeName(m))
+			p.note("route %d, %q, loses its retries and timeout: requests of a route that is left out come to it too", i+1, routeName(m))
 			out.IsRetryable, out.Timeout, out.ResponseClasses = false, nil, nil
 		}
 		if !p.OpaqueProtocol {
