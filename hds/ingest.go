@@ -1,6 +1,7 @@
 package hds
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/netip"
@@ -25,6 +26,7 @@ type Reports struct {
 	flat  map[Address][]int32
 	seats []seat
 	round uint32
+	most  int // seats that there have been
 
 	told      time.Time
 	last      uint64
@@ -79,6 +81,7 @@ func (r *Reports) Told(now time.Time, s Specifier) {
 	if !r.everTold {
 		r.heard, r.everTold = now, true // it had nothing to report on before
 	}
+	r.most = max(r.most, len(r.seats))
 	// The same bytes mean something else now.
 	r.told, r.hasLast, r.round = now, false, 0
 }
@@ -102,9 +105,15 @@ func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 		}
 		return nil, nil
 	}
-	_, report, err := split(raw)
-	if err != nil {
+	if most := leastLimit + r.most*limitEach; len(raw) > most {
+		return nil, fmt.Errorf("%w: it has %d bytes, and on %d endpoints %d do", errReport, len(raw), r.most, most)
+	}
+	hello, report, err := split(raw)
+	switch {
+	case err != nil:
 		return nil, err
+	case hello != nil:
+		return nil, errTwice
 	}
 	if err := r.read(report); err != nil {
 		r.hasLast = false
@@ -117,6 +126,15 @@ func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 	}
 	return changed, nil
 }
+
+// Bounds of a report: Envoy takes some 300 bytes for an endpoint, and the names of clusters beside.
+const (
+	leastLimit = 256 << 10
+	limitEach  = 2 << 10
+)
+
+// errTwice ends a checker that would be another in the middle of its stream.
+var errTwice = errors.New("a checker says who it is once, in the first message of its stream")
 
 // read notes at every seat what the report says of it.
 func (r *Reports) read(report []byte) error {
@@ -225,9 +243,9 @@ func (r *Reports) Problem(now time.Time) string {
 	return ""
 }
 
-// Silent reports whether the checker has said nothing for too long.
+// Silent reports whether the checker has said nothing for too long, since it was told of anything.
 func (r *Reports) Silent(now time.Time) bool {
-	return now.Sub(r.heard)-r.excused > Patience(r.interval)
+	return !r.told.IsZero() && now.Sub(r.heard)-r.excused > Patience(r.interval)
 }
 
 // Excuse has so much of the time not count as silence: it was who listens that was late.

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	healthv3 "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/catenary-mesh/catenary/hds"
+	"github.com/catenary-mesh/catenary/snapshot"
 )
 
 // checker is an identity that probes and has one vote, however many streams it has. Of these one works, and
@@ -26,8 +29,7 @@ type stream struct {
 	id      string
 	address string
 	hello   hds.Hello
-	node    string // the name of the node it runs on, where it says so
-	fetches bool
+	client  snapshot.Client
 	v2      bool
 	since   time.Time
 	bell    chan struct{}
@@ -46,8 +48,7 @@ type stream struct {
 	astray  bool      // it is for what it reported
 	mended  time.Time // when a broken one may have duties again
 	strikes int
-	expires time.Time                      // of a lease
-	last    *healthv3.HealthCheckSpecifier // what a lease was given last
+	lease   *lease // of one that fetches
 }
 
 // offer is a specifier with what it is made of.
@@ -59,8 +60,14 @@ type offer struct {
 	waiting []hds.Duty
 }
 
+// maxStreams is how many connections one identity has at most: those that stand by cost memory.
+const maxStreams = 1000
+
 // join takes in a stream.
-func (e *engine) join(now time.Time, s *stream) {
+func (e *engine) join(now time.Time, s *stream) error {
+	if c := e.checkers[s.id]; c != nil && len(c.streams) >= maxStreams {
+		return status.Errorf(codes.ResourceExhausted, "%d checkers of this identity are connected, of which one works: give each an identity of its own", maxStreams)
+	}
 	s.reports, s.since = hds.NewReports(now, e.cfg.ReportInterval), now
 	c := e.checkers[s.id]
 	if c == nil {
@@ -74,20 +81,20 @@ func (e *engine) join(now time.Time, s *stream) {
 		e.offer(s, nil, nil)
 	}
 	e.log.Info("a checker connected", "checker", s.id, "node", s.hello.NodeID, "address", s.address, "version", s.hello.Version, "standing_by", c.active != s)
+	return nil
 }
 
 // activate gives a checker's duties to one of its streams.
 func (e *engine) activate(c *checker, s *stream) {
 	c.active = s
 	s.reports.Forget() // the votes that were made of it are gone
-	e.assignment.Join(c.describe())
-	e.moved()
+	e.joining[c.id] = struct{}{}
 	e.due[c.id] = struct{}{}
 }
 
 func (c *checker) describe() hds.Checker {
 	s := c.active
-	return hds.Checker{ID: c.id, Node: s.node, Region: s.hello.Region, Zone: s.hello.Zone, Can: s.hello.Can}
+	return hds.Checker{ID: c.id, Node: s.client.Node, Region: s.hello.Region, Zone: s.hello.Zone, Can: s.hello.Can}
 }
 
 // retire takes the duties from a checker's working stream, and gives them to another of its streams, or to
@@ -106,6 +113,7 @@ func (e *engine) retire(now time.Time, c *checker, how hds.Departure) {
 	}
 	e.assignment.Leave(c.id)
 	e.moved()
+	delete(e.joining, c.id)
 	delete(e.due, c.id)
 	delete(e.waiting, c.id)
 }
@@ -123,6 +131,7 @@ func (e *engine) leave(now time.Time, s *stream, how hds.Departure) {
 	if len(c.streams) == 0 {
 		delete(e.checkers, s.id)
 	}
+	e.unlease(s)
 	e.log.Info("a checker disconnected", "checker", s.id, "node", s.hello.NodeID, "address", s.address)
 }
 
@@ -135,7 +144,7 @@ const (
 // judge looks whether a checker's streams are fit for duty.
 func (e *engine) judge(c *checker, now time.Time) {
 	for _, s := range slices.Clone(c.streams) {
-		if s.fetches && now.After(s.expires) {
+		if s.lease != nil && now.After(s.lease.expires) {
 			e.leave(now, s, hds.Orderly)
 			continue
 		}
@@ -180,29 +189,6 @@ func (e *engine) mayBreak() bool {
 	return astray == 0 || astray*3 < len(e.checkers)
 }
 
-// retry has those who wait for shapes asked again which they may have.
-func (e *engine) retry() {
-	for id := range e.waiting {
-		e.due[id] = struct{}{}
-	}
-}
-
-// flush tells checkers what changed for them.
-func (e *engine) flush(now time.Time) {
-	e.flushed = now
-	due := make([]string, 0, len(e.due))
-	for id := range e.due {
-		due = append(due, id)
-	}
-	slices.Sort(due) // the first of equals tries a new shape
-	clear(e.due)
-	for _, id := range due {
-		if c := e.checkers[id]; c != nil && c.active != nil {
-			e.tell(now, c)
-		}
-	}
-}
-
 // tell composes what a checker is to do now.
 func (e *engine) tell(now time.Time, c *checker) {
 	s := c.active
@@ -244,7 +230,7 @@ func (e *engine) tell(now time.Time, c *checker) {
 // defers reports whether a stream is told nothing yet. At a start a checker may still probe what it did before, and
 // what it is told without the shapes that others try first would end that. The others take one report.
 func (e *engine) defers(now time.Time, s *stream, waiting int) bool {
-	return e.awaiting && s.sent == nil && !s.fetches && waiting > 0 && e.young(now, s) && !e.canary.Trying(s.id)
+	return e.awaiting && s.sent == nil && s.lease == nil && waiting > 0 && e.young(now, s) && !e.canary.Trying(s.id)
 }
 
 func (e *engine) young(now time.Time, s *stream) bool {

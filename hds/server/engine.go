@@ -14,10 +14,6 @@ import (
 const (
 	// tick is how often it looks for checkers that are silent and for verdicts that are due.
 	tick = 100 * time.Millisecond
-	// gather is how long after a specifier the next may come: what changes meanwhile goes out together.
-	gather = 200 * time.Millisecond
-	// gatherAtStart is the same while clients wait for verdicts.
-	gatherAtStart = 50 * time.Millisecond
 	// settleAfter is how long votes that come together are gathered.
 	settleAfter = 10 * time.Millisecond
 	// followEvery is how often it looks at the latest at what is needed.
@@ -36,16 +32,21 @@ type engine struct {
 	canary     *hds.Canary
 
 	checkers map[string]*checker
+	leases   map[holder][]*stream
+	leased   int
 	services map[string]*service
 	sets     map[string]*service // by the name of the endpoint set
 	sub      *facts.Subscription
 	stale    map[string]bool // services to look at again: wholly, or at what changed
 
-	// due are the checkers whose duties may have changed, and waiting those that are not given all that they have.
+	// due are the checkers whose duties may have changed, waiting those that are not given all that they have, and
+	// joining those that are to have some.
 	due      map[string]struct{}
 	waiting  map[string]struct{}
+	joining  map[string]struct{}
 	flushed  time.Time
-	settleAt time.Time // zero when no votes came
+	toll     time.Duration // what the last flush took
+	settleAt time.Time     // zero when no votes came
 	relieved time.Time
 	started  time.Time
 	awaiting bool
@@ -63,8 +64,9 @@ func newEngine(cfg Config) *engine {
 		assignment: hds.NewAssignment(hds.AssignmentConfig{}),
 		verdicts:   hds.NewVerdicts(hds.VerdictsConfig{ReportInterval: cfg.ReportInterval, Hold: cfg.Hold}),
 		canary:     hds.NewCanary(cfg.ReportInterval),
-		checkers:   map[string]*checker{}, services: map[string]*service{}, sets: map[string]*service{},
-		stale: map[string]bool{}, due: map[string]struct{}{}, waiting: map[string]struct{}{}, frozen: map[string]bool{},
+		checkers:   map[string]*checker{}, leases: map[holder][]*stream{}, services: map[string]*service{}, sets: map[string]*service{},
+		stale: map[string]bool{}, frozen: map[string]bool{},
+		due: map[string]struct{}{}, waiting: map[string]struct{}{}, joining: map[string]struct{}{},
 	}
 }
 
@@ -134,13 +136,6 @@ func (e *engine) turn(now time.Time) {
 	if len(e.due) > 0 && now.Sub(e.flushed) >= e.gather() {
 		e.flush(now)
 	}
-}
-
-func (e *engine) gather() time.Duration {
-	if e.awaiting {
-		return gatherAtStart
-	}
-	return gather
 }
 
 // excuse takes the time that the engine is late from the silence of checkers: what they have said meanwhile may

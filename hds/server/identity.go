@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Server) admit(ctx context.Context, hello hds.Hello, v2 bool) (*stream, 
 		hello.Can.TLS, hello.Can.Redis = false, false
 	}
 	h := &stream{
-		id: s.voter(ctx, client), address: addressOf(ctx).String(), hello: hello, node: client.Node, v2: v2,
+		id: s.voter(ctx, client), address: addressOf(ctx).String(), hello: hello, client: client, v2: v2,
 		bell: make(chan struct{}, 1),
 	}
 	return h, grant, nil
@@ -80,7 +81,7 @@ func (s *Server) registered(ctx context.Context, c snapshot.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, registeredWithin)
 	defer cancel()
 	topic := facts.Proxies(s.cfg.Datacenter, c.Service)
-	who := needer + " of the proxy " + c.Node + "/" + c.ID
+	who := fmt.Sprintf("%s of the proxy %s/%s, %d", needer, c.Node, c.ID, s.asked.Add(1)) // it may connect twice
 	s.cfg.Store.Need(who, topic)
 	defer s.cfg.Store.Need(who)
 	sub := s.cfg.Store.Subscribe()

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -60,6 +61,7 @@ type Server struct {
 	mail   chan func(e *engine, now time.Time)
 	done   chan struct{} // closed when Run ends
 	engine *engine
+	asked  atomic.Uint64 // registrations
 }
 
 // New returns a server. It starts nothing.

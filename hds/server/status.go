@@ -76,12 +76,12 @@ func (s *Server) Checkers() []CheckerStatus {
 
 func (s *stream) status(now time.Time, active bool) CheckerStatus {
 	out := CheckerStatus{
-		Checker: s.id, NodeID: s.hello.NodeID, Node: s.node, Region: s.hello.Region, Zone: s.hello.Zone,
+		Checker: s.id, NodeID: s.hello.NodeID, Node: s.client.Node, Region: s.hello.Region, Zone: s.hello.Zone,
 		Address: s.address, Version: s.hello.Version, Form: "stream v3", State: "standing-by", Reason: s.broken,
 		Duties: len(s.told), Reports: s.heard, Connected: s.since.UTC(), ReportAgeSeconds: -1,
 	}
 	form, version := "stream", "v3"
-	if s.fetches {
+	if s.lease != nil {
 		form = "fetch"
 	}
 	if s.v2 {

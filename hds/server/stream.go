@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -50,22 +51,26 @@ func receive(st grpc.ServerStream) ([]byte, error) {
 	return m.ProtoReflect().GetUnknown(), nil
 }
 
-// minPause is how long after a message the next of a stream is read: a checker that floods slows itself only.
-const minPause = 2 * time.Millisecond
+// pause is how long after a message the next of a stream is read, ten to a report at the most: a checker that floods
+// slows itself only.
+func (s *Server) pause() time.Duration {
+	return min(max(s.cfg.ReportInterval/10, 2*time.Millisecond), 100*time.Millisecond)
+}
 
 // serve serves one stream.
 func (s *Server) serve(st grpc.ServerStream, v2 bool) error {
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	in, ended := make(chan []byte), make(chan error, 1)
-	go func() { ended <- read(ctx, st, in) }()
+	go func() { ended <- read(ctx, st, in, s.pause()) }()
 	h, grant, err := s.greet(ctx, in, ended, v2)
 	if err != nil {
 		return quiet(err)
 	}
 	defer grant.Release()
-	if err := s.do(ctx, func(e *engine, now time.Time) { e.join(now, h) }); err != nil {
-		return quiet(err)
+	var refused error
+	if err := s.do(ctx, func(e *engine, now time.Time) { refused = e.join(now, h) }); err != nil || refused != nil {
+		return cmp.Or(refused, quiet(err))
 	}
 	written := make(chan error, 1)
 	go func() { written <- s.write(ctx, st, h) }()
@@ -76,7 +81,7 @@ func (s *Server) serve(st grpc.ServerStream, v2 bool) error {
 }
 
 // read hands on what a checker says, one message at a time, until the stream ends.
-func read(ctx context.Context, st grpc.ServerStream, in chan<- []byte) error {
+func read(ctx context.Context, st grpc.ServerStream, in chan<- []byte, pause time.Duration) error {
 	for {
 		raw, err := receive(st)
 		if err != nil {
@@ -90,7 +95,7 @@ func read(ctx context.Context, st grpc.ServerStream, in chan<- []byte) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(minPause):
+		case <-time.After(pause):
 		}
 	}
 }
