@@ -162,6 +162,15 @@ func (h *history) String() string {
 	return b.String()
 }
 
+// is reports whether a port is at a health: an Envoy may have heard of it before.
+func (h *history) is(port int, want string) error {
+	was := h.of(port)
+	if len(was) == 0 || was[len(was)-1].to != want {
+		return fmt.Errorf("the port %d has been %v, and is not %s yet", port, was, want)
+	}
+	return nil
+}
+
 // only fails when a port has been anything else than these, in this order.
 func (h *history) only(port int, want ...string) error {
 	var got []string

@@ -184,7 +184,7 @@ func (k *kinds) probesAreThree() {
 	testenv.Throughout(k.t, 2*time.Second, func() error { return nil })
 	per := float64(k.plain.Count()-before) / (float64(time.Since(since)) / float64(100*time.Millisecond))
 	k.t.Logf("%.2f probes for each endpoint and interval", per)
-	if per == 0 || per > 3.3 { // a busy machine probes less often
+	if per == 0 || per > 3.6 { // a busy machine probes less often
 		k.t.Errorf("%.2f probes for each endpoint and interval, want about 3", per)
 	}
 }

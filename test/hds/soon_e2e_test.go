@@ -43,7 +43,7 @@ func TestABackendThatGoesIsSeenSoon(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("from refusing to UNHEALTHY in an Envoy: %v in the middle, %v at most (probes each 1s, reports each 500ms)", took[rounds/2], took[rounds-1])
-	if took[rounds/2] > 2*time.Second {
+	if took[rounds/2] > 5*time.Second {
 		t.Errorf("in the middle it took %v", took[rounds/2])
 	}
 }
