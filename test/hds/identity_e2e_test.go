@@ -157,7 +157,7 @@ func (f *fleet) refuses(id string) {
 	})
 }
 
-// TestACertificateHasOneVote has Envoys with client certificates: the same one twice, another, and none.
+// TestACertificateHasOneVote has Envoys with client certificates: the same one twice, another, and none. Then one goes.
 func TestACertificateHasOneVote(t *testing.T) {
 	t.Parallel()
 	authority := testenv.NewAuthority(t)
@@ -169,23 +169,35 @@ func TestACertificateHasOneVote(t *testing.T) {
 	const service, node = "spiffe://catenary.local/ns/default/dc/dc1/svc/checker", "spiffe://catenary.local/agent/client/dc/dc1/id/n1"
 	authority.IssueURI("one", service)
 	authority.IssueURI("two", node)
+	envoys := map[string]*testenv.Envoy{}
 	for id, file := range map[string]string{"a": "one", "b": "one", "c": "two", "nobody": ""} {
-		f.certified(id, authority, file)
+		envoys[id] = f.certified(id, authority, file)
 	}
-	testenv.Eventually(t, patience, func() error {
-		ids, err := f.identities()
-		want := map[string][]string{"certificate:" + service: {"standing-by", "working"}, "certificate:" + node: {"working"}}
-		if err != nil || !maps.EqualFunc(ids, want, slices.Equal) {
-			return fmt.Errorf("%v %w", ids, err)
+	are := func(want map[string][]string) func() error {
+		return func() error {
+			ids, err := f.identities()
+			if err != nil || !maps.EqualFunc(ids, want, slices.Equal) {
+				return fmt.Errorf("%v, want %v: %w", ids, want, err)
+			}
+			return nil
 		}
-		return nil
-	})
+	}
+	testenv.Eventually(t, patience, are(map[string][]string{"certificate:" + service: {"standing-by", "working"}, "certificate:" + node: {"working"}}))
 	f.voters("api", api.port, 2)
 	f.refuses("nobody")
+
+	// Who stands by takes over.
+	for _, c := range f.checkersNow() {
+		if c.Checker == "certificate:"+service && c.State == "working" {
+			envoys[c.NodeID].Kill()
+		}
+	}
+	testenv.Eventually(t, patience, are(map[string][]string{"certificate:" + service: {"working"}, "certificate:" + node: {"working"}}))
+	f.voters("api", api.port, 2)
 }
 
 // certified starts a checker that shows a certificate, of which the command line for bootstraps knows nothing.
-func (f *fleet) certified(id string, authority *testenv.Authority, file string) {
+func (f *fleet) certified(id string, authority *testenv.Authority, file string) *testenv.Envoy {
 	f.t.Helper()
 	boot := string(f.bootstrap("--service", "checker", "--proxy-id", id, "--hds", "--grpc-ca-file", authority.CAFile))
 	if file != "" {
@@ -197,5 +209,5 @@ func (f *fleet) certified(id string, authority *testenv.Authority, file string) 
 		}
 		boot = strings.Replace(boot, at, at+`"tls_certificates": `+shown+",", 1)
 	}
-	testenv.StartEnvoy(f.t, []byte(boot))
+	return testenv.StartEnvoy(f.t, []byte(boot))
 }
