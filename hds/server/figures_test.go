@@ -136,39 +136,65 @@ func (f *fleet) skew() float64 {
 func TestFewDutiesMoveWhenACheckerComesOrGoes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fleetOf{checkers: fleetCheckers, endpoints: fleetEndpoints})
-	check := func(what string, n, moved int) {
+	late := func() uint64 { return f.server.Figures().BrokenTotal }
+	judged := map[string]int{}
+	step := func(what string, change func() (of, moved int)) {
 		t.Helper()
+		before := late()
+		n, moved := change()
 		share := float64(fleetK*len(f.ports)) / float64(n)
 		t.Logf("%s: %d duties moved, %.0f%% of one checker's share; the most that one has is %.2f times the mean", what, moved, float64(moved)/share*100, f.skew())
-		if float64(moved) > 1.1*share+2 {
-			t.Errorf("%s, %d checkers: %d duties moved, want %.0f at most", what, n, moved, 1.1*share)
+		if late() > before {
+			t.Log("a busy machine made a checker so late that it lost its duties: that is another matter")
+			return
+		}
+		judged[what]++
+		if most := 1.1*share + roundings; float64(moved) > most {
+			t.Errorf("%s, %d checkers: %d duties moved, want %.0f at most", what, n, moved, most)
 		}
 		if got := f.skew(); got > 1.25 {
 			t.Errorf("%s: one checker has %.2f times the mean, want 1.25 at most", what, got)
 		}
 	}
-	check("at the start", len(f.checkers), 0)
-	for i := range 2 {
-		before := f.adds()
-		comes := f.connect(fmt.Sprint("late", i), "")
-		f.greet(comes)
-		f.spread(fleetK, func() error {
-			if n, mean := len(comes.has()), fleetK*len(f.ports)/len(f.checkers); n < mean/2 {
-				return fmt.Errorf("who came has %d duties, and the mean is %d", n, mean)
-			}
-			return nil
-		})
-		check("one came", len(f.checkers), f.adds()-before)
-
-		gone := f.checkers[0]
-		gone.set(func() { before = -gone.adds })
-		before += f.adds()
-		f.leave(gone)
-		f.spread(fleetK, nil)
-		check("one went", len(f.checkers)+1, f.adds()-before)
+	for i := 0; i < 10 && (judged["one came"] < 2 || judged["one went"] < 2); i++ {
+		step("one came", func() (int, int) { return f.oneComes(fmt.Sprint("late", i)) })
+		step("one went", f.oneGoes)
+	}
+	if len(judged) < 2 {
+		t.Errorf("only these were judged: %v", judged)
 	}
 	f.up()
 	f.never()
+}
+
+// roundings is what may move because duties cannot be halved.
+const roundings = 4
+
+// oneComes returns among how many one came, and how many duties moved.
+func (f *fleet) oneComes(id string) (among, moved int) {
+	f.t.Helper()
+	before := f.adds()
+	comes := f.connect(id, "")
+	f.greet(comes)
+	f.spread(fleetK, func() error {
+		if n, mean := len(comes.has()), fleetK*len(f.ports)/len(f.checkers); n < mean/2 {
+			return fmt.Errorf("who came has %d duties, and the mean is %d", n, mean)
+		}
+		return nil
+	})
+	return len(f.checkers), f.adds() - before
+}
+
+// oneGoes returns of how many one went, and how many duties moved.
+func (f *fleet) oneGoes() (of, moved int) {
+	f.t.Helper()
+	gone := f.checkers[0]
+	var its int
+	gone.set(func() { its = gone.adds })
+	before := f.adds() - its
+	f.leave(gone)
+	f.spread(fleetK, nil)
+	return len(f.checkers) + 1, f.adds() - before
 }
 
 func TestALiarTakesNothingDown(t *testing.T) {

@@ -1,0 +1,103 @@
+package server_test
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/catenary-mesh/catenary/internal/testenv"
+)
+
+// BenchmarkScale is seconds of a fleet whose checkers report each second, over gRPC on loopback: of 100 checkers and
+// 5,000 endpoints, or with CATENARY_HDS_SCALE=full of 1,000 and 50,000, with three checkers to each endpoint. All
+// figures are of the server, which is a process of its own. Let -benchtime be a number of seconds, such as 30x.
+func BenchmarkScale(b *testing.B) {
+	checkers, endpoints := 100, 5000
+	if os.Getenv("CATENARY_HDS_SCALE") == "full" {
+		checkers, endpoints = 1000, 50_000
+	}
+	p := startPeer(b, endpoints)
+	var second atomic.Int64
+	finds := func(port uint32) corev3.HealthStatus {
+		// Half a percent go down each second, and as many come back that did so 5 s ago.
+		if now := second.Load(); now > 0 && (now+int64(port))%200 < 5 {
+			return corev3.HealthStatus_UNHEALTHY
+		}
+		return corev3.HealthStatus_HEALTHY
+	}
+	fleet := make([]*simulated, 0, checkers)
+	for i := range checkers {
+		c, err := simulate(simulation{addr: p.addr, id: fmt.Sprint("c", i), every: time.Second, http: true, finds: finds})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := c.stop(); err != nil {
+				b.Error(err)
+			}
+		})
+		fleet = append(fleet, c)
+	}
+	greeted, before := time.Now(), p.usage("now")
+	for _, c := range fleet {
+		if err := c.greet(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	testenv.Eventually(b, 3*time.Minute, func() error {
+		if u := p.usage("now"); u.Votes < fleetK*endpoints {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
+	took, after := time.Since(greeted), p.usage("now")
+	size := fmt.Sprintf("%dx%d/", checkers, endpoints)
+	b.Run(size+"until-all-is-known", func(b *testing.B) {
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(took.Seconds(), "s")
+		b.ReportMetric((after.CPU - before.CPU).Seconds(), "cpu-s")
+		b.ReportMetric(float64(after.Specifiers)/float64(checkers), "specifiers/checker")
+	})
+	b.Run(size+"nothing-changes", func(b *testing.B) {
+		measure(b, p, func() {})
+	})
+	second.Store(1)
+	b.Run(size+"1-percent-changes-each-second", func(b *testing.B) {
+		measure(b, p, func() {
+			second.Add(1)
+			for _, c := range fleet {
+				c.set(func() {})
+			}
+		})
+	})
+}
+
+// measure lets seconds go by, and reports what one costs the server.
+func measure(b *testing.B, p *peer, each func()) {
+	b.Helper()
+	before := p.usage("now")
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	began := time.Now()
+	for range max(b.N, 3) { // one is too few to say much
+		each()
+		<-ticker.C
+	}
+	took := time.Since(began).Seconds()
+	after := p.usage("now")
+	reports := float64(after.Reports - before.Reports)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric((after.CPU-before.CPU).Seconds()/took, "cpu-s/s")
+	b.ReportMetric(reports/took, "reports/s")
+	b.ReportMetric(float64(after.Changes-before.Changes)/took, "changes/s")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/reports, "allocs/report")
+	b.ReportMetric(float64(after.Bytes-before.Bytes)/reports, "B/report")
+	b.ReportMetric(float64(p.usage("heap").Heap)/1e6, "heap-MB")
+	if after.Broken > 0 || after.Freezes > 0 {
+		b.Logf("%d checkers were broken, %d services frozen", after.Broken, after.Freezes)
+	}
+}
