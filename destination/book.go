@@ -18,6 +18,7 @@ type book struct {
 	owners    map[string]int                // services that have any so, in lower case
 	instances map[netip.AddrPort][]*facts.Instance
 	virtual   facts.Virtual
+	told      facts.State // how well it is known
 	// manual and automatic are the owners of virtual IPs as Consul tells them.
 	manual, automatic map[netip.Addr][]string
 }
@@ -116,7 +117,7 @@ func (b *book) strike(in *facts.Instance, changed map[netip.Addr]struct{}) {
 }
 
 // tell takes over what Consul tells of virtual IPs, and adds the addresses of which something changed.
-func (b *book) tell(all facts.Virtual, changed map[netip.Addr]struct{}) {
+func (b *book) tell(all facts.Virtual, state facts.State, changed map[netip.Addr]struct{}) {
 	manual, automatic := map[netip.Addr][]string{}, map[netip.Addr][]string{}
 	for _, name := range slices.Sorted(maps.Keys(all.Services)) {
 		for _, ip := range all.Services[name].Manual {
@@ -138,7 +139,7 @@ func (b *book) tell(all facts.Virtual, changed map[netip.Addr]struct{}) {
 			}
 		}
 	}
-	b.virtual, b.manual, b.automatic = all, manual, automatic
+	b.virtual, b.told, b.manual, b.automatic = all, state, manual, automatic
 }
 
 // ownersOf are the services that have a virtual IP, in order: more than one is a mistake of somebody's. What Consul

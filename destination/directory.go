@@ -147,10 +147,11 @@ func (d *directory) open(view facts.View) []*subject {
 			b.apply(b.revise(status.Topic, list), unused)
 		}
 	}
-	all, _ := view.VirtualIPs(d.cfg.Place.Datacenter)
-	b.tell(all, unused)
+	all, state := view.VirtualIPs(d.cfg.Place.Datacenter)
+	b.tell(all, state, unused)
 	d.entries = view.VirtualEntries()
 	d.cover(view)
+	d.advance(view, map[facts.Topic]bool{})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.book = b
@@ -200,23 +201,27 @@ func (d *directory) need() {
 
 // update takes in changed facts, and returns who is concerned.
 func (d *directory) update(view facts.View, ids []facts.ID) []*subject {
-	told, entries := false, false
-	var revisions []revision
-	seen := map[facts.Topic]bool{}
+	told, entries, services := false, false, false
+	pages := map[facts.Topic]bool{}
 	for _, id := range ids {
 		told = told || id.Topic == facts.VirtualIPs(d.cfg.Place.Datacenter)
 		entries = entries || id.Topic.Kind == facts.TopicEntries
-		if d.ours(id.Topic) && !seen[id.Topic] {
-			seen[id.Topic] = true
-			list, _ := view.Instances(id.Topic)
-			revisions = append(revisions, d.book.revise(id.Topic, list))
+		services = services || id.Topic == facts.Services(d.cfg.Place.Datacenter)
+		if d.ours(id.Topic) {
+			pages[id.Topic] = true
 		}
 	}
-	if services := facts.Services(d.cfg.Place.Datacenter); slices.ContainsFunc(ids, func(id facts.ID) bool { return id.Topic == services }) {
+	if services {
 		d.cover(view)
 	}
 	if entries {
 		d.entries = view.VirtualEntries()
+	}
+	d.advance(view, pages)
+	var revisions []revision
+	for topic := range pages {
+		list, _ := view.Instances(topic)
+		revisions = append(revisions, d.book.revise(topic, list))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,9 +229,9 @@ func (d *directory) update(view facts.View, ids []facts.ID) []*subject {
 	for _, r := range revisions {
 		d.book.apply(r, changed)
 	}
-	if told {
-		all, _ := view.VirtualIPs(d.cfg.Place.Datacenter)
-		d.book.tell(all, changed)
+	if told || d.book.told == facts.Unknown {
+		all, state := view.VirtualIPs(d.cfg.Place.Datacenter)
+		d.book.tell(all, state, changed)
 	}
 	lacks, beyond := d.judge(view)
 	var stale []*subject
@@ -240,6 +245,18 @@ func (d *directory) update(view facts.View, ids []facts.ID) []*subject {
 	return stale
 }
 
+// advance finds out how far the topics are known. The view may have more than is told yet: what has become known is
+// read from it, or an address would be nobody's until that comes.
+func (d *directory) advance(view facts.View, pages map[facts.Topic]bool) {
+	for ; d.known < len(d.topics) && view.Known(d.topics[d.known]); d.known++ {
+		pages[d.topics[d.known]] = true
+	}
+	for ; d.sure < d.known && complete(view, d.topics[d.sure]); d.sure++ {
+		pages[d.topics[d.sure]] = true
+	}
+	maps.DeleteFunc(pages, func(t facts.Topic, _ bool) bool { return !d.ours(t) })
+}
+
 // release returns who waits, once: who has to go on waiting comes back.
 func (d *directory) release() []*subject {
 	list := slices.Collect(maps.Keys(d.waiting))
@@ -249,9 +266,6 @@ func (d *directory) release() []*subject {
 
 // judge says what is missing before anything can be said, and why an address that is not found may be somebody's.
 func (d *directory) judge(view facts.View) (lacks, beyond string) {
-	for d.known < len(d.topics) && view.Known(d.topics[d.known]) {
-		d.known++
-	}
 	if d.known < len(d.topics) {
 		return view.Why(facts.ID{Topic: d.topics[d.known]}), ""
 	}
@@ -259,13 +273,9 @@ func (d *directory) judge(view facts.View) (lacks, beyond string) {
 		d.virtual = true
 		d.need()
 	}
-	topic := facts.VirtualIPs(d.cfg.Place.Datacenter)
-	all, state := view.VirtualIPs(topic.Datacenter)
+	all, state := d.book.virtual, d.book.told
 	if state == facts.Unknown {
-		return view.Why(facts.ID{Topic: topic}), ""
-	}
-	for d.sure < len(d.topics) && complete(view, d.topics[d.sure]) {
-		d.sure++
+		return view.Why(facts.ID{Topic: facts.VirtualIPs(d.cfg.Place.Datacenter)}), ""
 	}
 	if d.sure < len(d.topics) {
 		beyond = view.Why(facts.ID{Topic: d.topics[d.sure]})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/codes"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -202,6 +203,39 @@ func TestAnAddressThatMayBeSomebodysWaits(t *testing.T) {
 				q.wantSpoken(unknown, "nobody")
 			})
 		})
+	}
+}
+
+// TestWhatIsKnownIsReadBeforeItIsTold has a view that is ahead of the changes that were told: when all is known by it,
+// what it knows is in the book.
+func TestWhatIsKnownIsReadBeforeItIsTold(t *testing.T) {
+	w := &world{t: t, store: facts.New()}
+	w.entries()
+	d := newDirectory(Config{Store: w.store, Logger: hclog.NewNullLogger(), Metrics: &counts{}, Place: place1(), MaxServices: 9}, nil)
+	s := &subject{question: question{addr: netip.MustParseAddrPort("240.0.0.1:80")}}
+	d.follow(s)
+	turn := func(why string) {
+		t.Helper()
+		d.update(w.store.View(), nil)
+		if f := d.lookup(s); f.pending == "" && len(f.owners) == 0 {
+			t.Errorf("nobody's, when %s", why)
+		}
+	}
+	w.services("api", "web")
+	d.open(w.store.View())
+	turn("nothing is known")
+	mine := virtually(sidecar("api", 1), "240.0.0.1")
+	w.store.Commit(func(tx *facts.Tx) {
+		tx.Instances(facts.Health("dc1", "api"), list(instance("api", 2)), facts.Reading{})
+		tx.Instances(facts.Health("dc1", "web"), nil, sure)
+	})
+	turn("not all is confirmed")
+	w.virtual(nil)
+	turn("not all is confirmed")
+	w.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Health("dc1", "api"), list(instance("api", 2), mine), sure) })
+	turn("all is confirmed")
+	if f := d.lookup(s); f.pending != "" || len(f.owners) != 1 {
+		t.Errorf("at last: %+v", f)
 	}
 }
 
