@@ -21,7 +21,7 @@ const (
 )
 
 // hops is how often in a row something waits for the machine until a checker is told.
-const hops = 3
+const hops = 6
 
 // noise is how late this machine does things: a ticker that measures its own lag.
 type noise struct {

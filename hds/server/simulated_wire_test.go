@@ -107,9 +107,11 @@ func readSpecifier(raw []byte) (told, error) {
 						l.locality = value
 					case 2:
 						l.endpoints = append(l.endpoints, endpoint(value))
+					default:
 					}
 				})
 				c.localities = append(c.localities, l)
+			default:
 			}
 		})
 		spec = append(spec, c)
