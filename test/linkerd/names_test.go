@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/hashicorp/consul/api"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/catenary-mesh/catenary/internal/testenv"
 )
@@ -67,6 +70,42 @@ Subsets = { v2 = { Filter = "Service.Meta.v == 2" } }`)
 		asked := ask(t, "profile", s.catenary.GRPCAddr, name)
 		asked.wants(words...)
 		asked.end()
+	}
+}
+
+// TestAnAddressOfTwoServicesIsNobodys has two services claim one virtual IP.
+func TestAnAddressOfTwoServicesIsNobodys(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, name := range []string{"one", "other"} {
+		s.Register(&api.CatalogRegistration{Node: "node-1", Address: "10.0.0.1", Service: &api.AgentService{
+			ID: name, Service: name, Port: 80, TaggedAddresses: map[string]api.ServiceAddress{"virtual": {Address: "10.96.0.1", Port: 80}},
+		}})
+	}
+	s.says(t, "profile", "10.96.0.1:80", "end FailedPrecondition")
+	s.Deregister("other")
+	s.says(t, "profile", "10.96.0.1:80", "name=one.service.dc1.consul", "overrides=one.service.dc1.consul:80=10000")
+}
+
+// TestOtherServicesOfLinkerdAreNotThere asks for policies: a proxy takes it for leave to go by profiles that nobody
+// implements them.
+func TestOtherServicesOfLinkerdAreNotThere(t *testing.T) {
+	t.Parallel()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testenv.StartCatenary(t, nil, "--from", root+"/examples/linkerd")
+	testenv.Eventually(t, patience, c.Ready)
+	conn := dial(t, c.GRPCAddr)
+	for _, method := range []string{
+		"/io.linkerd.proxy.outbound.OutboundPolicies/Get", "/io.linkerd.proxy.outbound.OutboundPolicies/Watch",
+		"/io.linkerd.proxy.inbound.InboundServerPolicies/GetPort", "/io.linkerd.proxy.inbound.InboundServerPolicies/WatchPort",
+	} {
+		var question, answer []byte
+		if err := conn.Invoke(t.Context(), method, &question, &answer, grpc.ForceCodec(plainBytes{})); status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: %v", method, err)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@
 package linkerd_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -54,6 +56,52 @@ Failover = { "*" = { Service = "spare" } }`)
 	s.SetCheck("api-1", api.HealthPassing)
 	get.wants("add service=api 10.0.0.1:80")
 	get.wants("remove 10.0.0.2:80")
+}
+
+// TestAProxyOfTodayFollowsARedirect has entries come and go, about a service that has instances and one that has none.
+func TestAProxyOfTodayFollowsARedirect(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.RegisterService(testenv.Service{Name: "api", ID: "api-1", Address: "10.0.0.1", Port: 80})
+	s.RegisterService(testenv.Service{Name: "other", ID: "other-1", Address: "10.0.0.2", Port: 80})
+	s.heard(t, "api")
+	s.heard(t, "other")
+	get := ask(t, "get", s.catenary.GRPCAddr, "api.service.consul")
+	get.wants("add service=api 10.0.0.1:80")
+	s.WriteEntry(`Kind = "service-resolver"
+Name = "api"
+Redirect = { Service = "other" }`)
+	get.wants("add service=other 10.0.0.2:80")
+	get.wants("remove 10.0.0.1:80")
+	s.DeleteEntry("service-resolver", "api")
+	get.wants("add service=api 10.0.0.1:80")
+	get.wants("remove 10.0.0.2:80")
+
+	named := ask(t, "get", s.catenary.GRPCAddr, "named.service.consul")
+	named.wants("none exists=false")
+	s.WriteEntry(`Kind = "service-defaults"
+Name = "named"
+Protocol = "http"`)
+	named.wants("none exists=true")
+	s.DeleteEntry("service-defaults", "named")
+	named.wants("none exists=false")
+	if err := s.shows("linkerd:named.service.consul#", "SYNCED"); err != nil {
+		t.Error(err)
+	}
+}
+
+// shows returns an error unless catenary says that it has a stream in that state.
+func (s scene) shows(id, state string) error {
+	var list []struct{ ID, State string }
+	if err := s.catenary.API("/api/v1/proxies", &list); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if strings.HasPrefix(p.ID, id) && p.State == state {
+			return nil
+		}
+	}
+	return fmt.Errorf("no %s is %s among %v", id, state, list)
 }
 
 func TestAProxyOfTodayFollowsAProfile(t *testing.T) {
