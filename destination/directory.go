@@ -25,7 +25,7 @@ type directory struct {
 	// Of the goroutine that runs.
 	topics  []facts.Topic // that the book is made of
 	left    int           // services that it is not made of, because there are too many
-	known   int           // how many of the topics, from the first on, are known
+	known   int           // how many of the topics, from the first on, are known, or cannot be
 	sure    int           // how many of them, from the first on, can be hiding nothing
 	virtual bool          // virtual IPs are followed
 	entries []string      // services that have a virtual IP by their entries
@@ -248,7 +248,7 @@ func (d *directory) update(view facts.View, ids []facts.ID) []*subject {
 // advance finds out how far the topics are known. The view may have more than is told yet: what has become known is
 // read from it, or an address would be nobody's until that comes.
 func (d *directory) advance(view facts.View, pages map[facts.Topic]bool) {
-	for ; d.known < len(d.topics) && view.Known(d.topics[d.known]); d.known++ {
+	for ; d.known < len(d.topics) && tried(view, d.topics[d.known]); d.known++ {
 		pages[d.topics[d.known]] = true
 	}
 	for ; d.sure < d.known && complete(view, d.topics[d.sure]); d.sure++ {
@@ -318,6 +318,9 @@ func (d *directory) untold(all facts.Virtual) (notYet, never string) {
 	}
 	return notYet, never
 }
+
+// tried reports whether a topic is known or cannot be read: one that cannot does not keep all others waiting.
+func tried(view facts.View, t facts.Topic) bool { return view.Known(t) || view.Topic(t).Failure != "" }
 
 // complete reports whether what a topic does not have is known not to exist.
 func complete(view facts.View, t facts.Topic) bool {

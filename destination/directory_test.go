@@ -176,6 +176,14 @@ func TestAnAddressThatMayBeSomebodysWaits(t *testing.T) {
 			func(q *quiet) { q.service("b", list(instance("b", 5)), nil) },
 			"health/dc1/b",
 		},
+		"instances that cannot be read": {
+			func(q *quiet) {
+				q.services("api", "b")
+				q.store.Commit(func(tx *facts.Tx) { tx.Fail(facts.Health("dc1", "b"), "too large") })
+			},
+			func(q *quiet) { q.service("b", list(instance("b", 5)), nil) },
+			"too large",
+		},
 		"virtual IPs that cannot be read": {
 			func(q *quiet) {
 				q.services("api")

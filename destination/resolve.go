@@ -243,7 +243,10 @@ func (r *resolver) targets(c *chain.Chain) {
 			decided, r.out.State, r.out.Set, r.out.Pending = true, Some, set, ""
 		}
 	}
-	if r.out.Set == nil && r.out.Pending != "" {
+	switch {
+	case r.out.Set != nil:
+		r.out.Pending = "" // what is not known of others to fail over to says nothing
+	case r.out.Pending != "":
 		r.out.State = Unknown
 	}
 }
