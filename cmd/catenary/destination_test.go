@@ -18,8 +18,10 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/catenary-mesh/catenary/destination"
 	pb "github.com/catenary-mesh/catenary/internal/proto/destination"
 	"github.com/catenary-mesh/catenary/internal/testenv"
+	"github.com/catenary-mesh/catenary/xds"
 )
 
 // linkerdServer says what each stream is to hear, one after the other, and then holds the stream, or ends it with
@@ -269,5 +271,14 @@ func TestDestinationSpeaksTLS(t *testing.T) {
 				t.Errorf("it printed %s", out.text())
 			}
 		})
+	}
+}
+
+func TestProxiesOfLinkerdShowWhatTheyHave(t *testing.T) {
+	for form, want := range map[string]string{"linkerd": "2", "conduit": "2", "linkerd-profile": "-"} {
+		p := linkerdProxy(destination.StreamStatus{ID: form + ":api#1", Form: form, Endpoints: 2, Messages: 3})
+		if got := versions(p, "endpoint"); got != want || p.State != xds.StateSynced || len(p.Types) != 1 {
+			t.Errorf("of a stream of %s it shows %q of %+v", form, got, p)
+		}
 	}
 }

@@ -88,6 +88,9 @@ func (l *linkerd) proxies() []admin.Proxy {
 	return list
 }
 
+// formLinkerdProfile is the form of streams of profiles.
+const formLinkerdProfile = "linkerd-profile"
+
 func linkerdProxy(st destination.StreamStatus) admin.Proxy {
 	p := admin.Proxy{
 		ID: st.ID, Kind: string(snapshot.Mesh), Address: st.Address, Protocol: st.Form, ConnectedAt: st.ConnectedAt,
@@ -101,6 +104,9 @@ func linkerdProxy(st destination.StreamStatus) admin.Proxy {
 		p.State, p.Reason = xds.StateNotSent, "nothing was sent yet"
 	}
 	t := xds.TypeStatus{Type: "endpoint", State: p.State, Resources: st.Endpoints, Responses: st.Messages}
+	if st.Form == formLinkerdProfile {
+		t.Type, t.Resources = "profile", min(st.Messages, 1)
+	}
 	if !st.SentAt.IsZero() {
 		t.SentAt = &st.SentAt
 	}

@@ -28,7 +28,8 @@ func newProxies() *cobra.Command {
 		Short: "Show who is connected, and what each has accepted",
 		Long: `Show who is connected to a running server. A resource type's version is shown as SENT where the
 proxy has accepted it, as SENT/ACCEPTED where that differs, and as held where the proxy had it before it
-connected and nothing needed to be sent. With ID, each type has a row.
+connected and nothing needed to be sent. A Linkerd proxy, whose protocol has no versions, shows how many
+endpoints it was told of. With ID, each type has a row.
 
 With --diff, what the proxy ID was sent is held against what the Envoy at --envoy-admin says that it runs,
 resource by resource. Only differences are printed.
@@ -130,9 +131,13 @@ func versions(p admin.Proxy, name string) string {
 // from the one before and nothing of it has changed.
 const held = "held"
 
-// sent is the version that a type was sent, or that it needed none.
+// sent is the version that a type was sent, or that it needed none. What Linkerd's proxies are sent has no
+// versions: of that it is how many there are.
 func sent(t *xds.TypeStatus) string {
-	if t.Sent == "" && t.Resources > 0 {
+	switch {
+	case t.Sent == "" && t.Responses > 0:
+		return strconv.Itoa(t.Resources)
+	case t.Sent == "" && t.Resources > 0:
 		return held
 	}
 	return t.Sent
