@@ -33,12 +33,9 @@ func startTrouble(t *testing.T) *trouble {
 		up:    []*web{startWeb(t, 200), startWeb(t, 200)}, ill: startWeb(t, 503), db: startWeb(t, 200), closed: testenv.FreePort(t),
 	}
 	// A probe takes as long as it may on a busy machine; what is down says so at once.
-	web := probe("10s", "hds-protocol", "http")
-	refusing := probe("200ms", "hds-protocol", "tcp")
-	x.write("api.hcl", inZone("a", instance("api", "api-1", x.up[0].port, web...))+
-		inZone("b", instance("api", "api-2", x.up[1].port, web...))+inZone("b", instance("api", "api-3", x.ill.port, web...)))
+	x.api("/", "a")
 	x.write("db.hcl", inZone("a", instance("db", "db-1", x.db.port, probe("2s", "hds-protocol", "tcp")...)))
-	x.write("cold.hcl", instance("cold", "cold-1", x.closed, refusing...))
+	x.write("cold.hcl", instance("cold", "cold-1", x.closed, probe("200ms", "hds-protocol", "tcp")...))
 	x.want = map[string]map[int]string{
 		"api":  {x.up[0].port: "HEALTHY", x.up[1].port: "HEALTHY", x.ill.port: "UNHEALTHY"},
 		"db":   {x.db.port: "HEALTHY"},
@@ -57,6 +54,25 @@ func startTrouble(t *testing.T) *trouble {
 	testenv.Eventually(t, patience, x.follows)
 	testenv.Eventually(t, patience, func() error { return x.voted(3, "") })
 	return x
+}
+
+// api writes the service that is probed by a path, with its first instance in a zone.
+func (x *trouble) api(path, zone string) {
+	x.t.Helper()
+	meta := probe("10s", "hds-protocol", "http", "hds-path", path)
+	x.write("api.hcl", inZone(zone, instance("api", "api-1", x.up[0].port, meta...))+
+		inZone("b", instance("api", "api-2", x.up[1].port, meta...))+inZone("b", instance("api", "api-3", x.ill.port, meta...)))
+}
+
+// probed reports whether all votes on the service are of probes by a path, of which one instance is in a zone.
+func (x *trouble) probed(path, zone string) error {
+	for port := range x.want["api"] {
+		e, err := x.endpoint("api", port)
+		if err != nil || !strings.Contains(e.Probe, path+" ") || port == x.up[0].port && e.Zone != zone {
+			return fmt.Errorf("%+v, want %s and zone %s: %w", e, path, zone, err)
+		}
+	}
+	return x.voted(3, "")
 }
 
 // inZone places an instance.
@@ -140,6 +156,23 @@ func TestNothingThatHappensToCheckersOrServerTakesAnythingDown(t *testing.T) {
 		testenv.Eventually(t, patience, func() error { return x.voted(3, "checker-0") })
 		x.checkers[0].Resume()
 		x.fleet.checkers(4)
+	})
+	x.unchanged("another way to probe", func() {
+		x.api("/other", "a")
+		testenv.Eventually(t, patience, func() error { return x.probed("/other", "a") })
+	})
+	x.unchanged("an instance that moved to another zone", func() {
+		x.api("/other", "b")
+		testenv.Eventually(t, patience, func() error { return x.probed("/other", "b") })
+	})
+	x.unchanged("a fleet that begins anew", func() {
+		for i := range x.checkers {
+			x.kill(i)
+		}
+		for _, c := range x.checkers {
+			c.Restart()
+		}
+		testenv.Eventually(t, patience, func() error { return x.voted(3, "") })
 	})
 	x.serverRestarts()
 	x.allAreLost()
