@@ -190,6 +190,7 @@ func TestWhatACrowdCosts(t *testing.T) {
 // TestAColdStartHidesNoEndpoints has clients come back, a hundred a second, while catenary begins to read a Consul
 // with many services, again and again. None is told that a service has no endpoints, and each is told of all at once.
 func TestAColdStartHidesNoEndpoints(t *testing.T) {
+	t.Parallel() // nothing of it is a matter of time
 	s := start(t)
 	const services, instances, rounds = 200, 2, 3
 	for i := range services {
