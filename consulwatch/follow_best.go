@@ -24,7 +24,7 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 	}
 	again := exponential(refusedMin, refusedMax)
 	for ctx.Err() == nil {
-		started := time.Now()
+		started, renamed := time.Now(), s.renamed.next()
 		err := s.followEvents(ctx, to)
 		if ctx.Err() != nil {
 			return
@@ -39,7 +39,7 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 		go func() {
 			defer close(done)
 			defer end()
-			s.awaitEvents(polling, again, err)
+			s.awaitEvents(polling, again, refusal{err, renamed})
 		}()
 		s.followBlocking(polling, to)
 		end()
@@ -47,16 +47,23 @@ func (s *Source) followAuto(ctx context.Context, to *sink) {
 	}
 }
 
+// refusal is why there are no events, and what tells that the token is another than the one they were asked for with:
+// it is taken before they are, for the token may change while the answer is on its way.
+type refusal struct {
+	reason  error
+	renamed <-chan struct{}
+}
+
 // awaitEvents waits until it is worth asking for events again: at once when there was no connection and
 // there is one, soon when the token is another, or when Consul is back that was away, else after a while.
-func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff, reason error) {
-	renamed, recovered := s.renamed.next(), s.recovered.next()
+func (s *Source) awaitEvents(ctx context.Context, again *backoff.ExponentialBackOff, last refusal) {
+	recovered := s.recovered.next()
 	var f *failure
-	if !errors.As(reason, &f) || !f.away {
+	if !errors.As(last.reason, &f) || !f.away {
 		recovered = nil // that queries are answered is no reason
 	}
 	if c, _, _ := s.link.get(); c != nil {
-		awaitEither(ctx, again.NextBackOff(), renamed, recovered)
+		awaitEither(ctx, again.NextBackOff(), last.renamed, recovered)
 	}
 	for c, changed, _ := s.link.get(); c == nil && ctx.Err() == nil; c, changed, _ = s.link.get() {
 		select {
@@ -75,6 +82,7 @@ func (s *Source) followStream(ctx context.Context, to *sink) {
 	}
 	retry := exponential(s.limits.RetryMin, s.limits.RetryMax)
 	for ctx.Err() == nil {
+		renamed := s.renamed.next()
 		err := s.followEvents(ctx, to)
 		if ctx.Err() != nil {
 			return
@@ -83,7 +91,7 @@ func (s *Source) followStream(ctx context.Context, to *sink) {
 		to.lacks("events cannot be had: " + err.Error())
 		s.polled(to.topic, err, "what is known stays, and they are asked for again")
 		to.mode(ModeRetrying)
-		s.awaitEvents(ctx, retry, err)
+		s.awaitEvents(ctx, retry, refusal{err, renamed})
 	}
 }
 

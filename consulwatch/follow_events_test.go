@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -56,41 +58,61 @@ func TestAServerThatIsAwayIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// onLine calls a function with what is logged.
+type onLine func(line string)
+
+func (f onLine) Write(line []byte) (int, error) {
+	f(string(line))
+	return len(line), nil
+}
+
 // What is refused is asked for again when the token is another, and not only after the pause that refusals
-// have come to.
+// have come to; also when the token becomes another just then.
 func TestAnotherTokenIsWorthAnotherStream(t *testing.T) {
 	t.Parallel()
-	f, streams := startFake(t), startStreams(t)
-	streams.say = func(r *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
-		if r.GetToken() != "good" {
-			return status.Error(codes.PermissionDenied, "not with this token")
-		}
-		return quiet(r, to)
-	}
-	file := filepath.Join(t.TempDir(), "token")
-	write := func(token string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("bad")
-	cfg := f.config()
-	cfg.API = &api.Config{Address: f.server.URL, TokenFile: file}
-	cfg.Follow, cfg.Servers = FollowAuto, []string{streams.addr}
-	r := run(t, cfg)
-	r.store.Need("test", apiHealth)
-	if reason := r.polledFor(apiHealth); !strings.Contains(reason, "not with this token") || strings.Contains(reason, "api") {
-		t.Errorf("reason %q", reason)
-	}
-	write("good")
-	begin := time.Now()
-	if err := r.source.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	testenv.Eventually(t, soon, func() error { return r.follows(apiHealth, ModeStreaming, streams.addr) })
-	if took := time.Since(begin); took > refusedMin/2 {
-		t.Errorf("it took %v", took)
+	for name, justThen := range map[string]bool{"later": false, "just then": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, streams := startFake(t), startStreams(t)
+			streams.say = func(r *subscribe.SubscribeRequest, to grpc.ServerStreamingServer[subscribe.Event]) error {
+				if r.GetToken() != "good" && r.GetKey() == "api" {
+					return status.Error(codes.PermissionDenied, "not with this token")
+				}
+				return quiet(r, to)
+			}
+			file := filepath.Join(t.TempDir(), "token")
+			write := func(token string) {
+				if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+			write("bad")
+			var source atomic.Pointer[Source]
+			cfg := f.config()
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: onLine(func(line string) {
+				if justThen && strings.Contains(line, "events cannot be had") {
+					write("good")
+					if changed, err := source.Load().reloadToken(); err != nil || !changed {
+						t.Errorf("the token is another: %t, %v", changed, err)
+					}
+				}
+			})})
+			cfg.API = &api.Config{Address: f.server.URL, TokenFile: file}
+			cfg.Follow, cfg.Servers = FollowAuto, []string{streams.addr}
+			r := run(t, cfg)
+			source.Store(r.source)
+			r.store.Need("test", apiHealth)
+			if !justThen {
+				if reason := r.polledFor(apiHealth); !strings.Contains(reason, "not with this token") || strings.Contains(reason, "api") {
+					t.Errorf("reason %q", reason)
+				}
+				write("good")
+				if err := r.source.Reload(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			testenv.Eventually(t, refusedMin-time.Second, func() error { return r.follows(apiHealth, ModeStreaming, streams.addr) })
+		})
 	}
 }
 
