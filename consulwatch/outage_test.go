@@ -54,14 +54,24 @@ func (g *gate) open() {
 				in.Close()
 				continue
 			}
-			g.mu.Lock()
-			g.conns[in], g.conns[out] = true, true
-			g.accepted++
-			g.mu.Unlock()
-			g.wg.Go(func() { pipe(in, out) })
-			g.wg.Go(func() { pipe(out, in) })
+			g.join(l, in, out)
 		}
 	})
+}
+
+// join lets a connection through, unless the gate was shut since it was taken.
+func (g *gate) join(l net.Listener, in, out net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listener != l {
+		in.Close()
+		out.Close()
+		return
+	}
+	g.conns[in], g.conns[out] = true, true
+	g.accepted++
+	g.wg.Go(func() { pipe(in, out) })
+	g.wg.Go(func() { pipe(out, in) })
 }
 
 func pipe(to, from net.Conn) {
@@ -75,6 +85,7 @@ func (g *gate) shut() {
 	g.mu.Lock()
 	if g.listener != nil {
 		g.listener.Close()
+		g.listener = nil
 	}
 	for c := range g.conns {
 		c.Close()
