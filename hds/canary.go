@@ -326,9 +326,13 @@ func (c *Canary) drop(checker string, s Shape) {
 }
 
 // forget keeps the shapes from growing without bound: what is proven can be proven again. What is under suspicion
-// goes last, for whoever makes up shapes must not have it tried again.
+// goes last, for whoever makes up shapes must not have it tried again, and what is proven before it.
 func (c *Canary) forget(now time.Time) {
-	for _, all := range []bool{false, true} {
+	for _, goes := range []func(*trial) bool{
+		func(t *trial) bool { return !t.proven && t.strikers(now) == 0 },
+		func(t *trial) bool { return t.proven },
+		func(*trial) bool { return true },
+	} {
 		if len(c.shapes) < maxShapes {
 			return
 		}
@@ -336,7 +340,7 @@ func (c *Canary) forget(now time.Time) {
 			if len(c.shapes) <= forgetShapes {
 				return
 			}
-			if t.checker == "" && (all || t.strikers(now) == 0) {
+			if t.checker == "" && goes(t) {
 				delete(c.shapes, s)
 			}
 		}

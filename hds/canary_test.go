@@ -213,7 +213,12 @@ func TestShapesThatSomebodyMakesUpDoNotAccumulate(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		m.dies(id)
 	}
-	for i := range 2*maxShapes + 1 {
+	proven := m.shape
+	proven.Version = "1.39.0"
+	m.c.Admit(m.now, proven, "a")
+	m.c.Sent(m.now, "a", map[Shape]bool{proven: true})
+	m.c.Prove("a")
+	for i := range maxShapes + 1000 {
 		s := m.shape
 		s.Version = fmt.Sprint("1.40.", i)
 		m.c.Admit(m.now, s, "hostile")
@@ -221,6 +226,9 @@ func TestShapesThatSomebodyMakesUpDoNotAccumulate(t *testing.T) {
 	}
 	if n := len(m.c.shapes); n > maxShapes {
 		t.Errorf("%d shapes are known", n)
+	}
+	if known := m.c.shapes[proven]; known == nil || !known.proven {
+		t.Error("what is proven is forgotten for what somebody makes up")
 	}
 	m.admit("d", false) // what ends checkers is not forgotten for them
 	for i := range 10 * maxMarks {

@@ -32,14 +32,3 @@ func TestWhoComesAndGoesKeepsNoProbeFromOthers(t *testing.T) {
 	r.checker("honest", allUp, "x-consul-token", "two").probes(8001)
 	r.verdicts("api", map[int]bool{8001: true})
 }
-
-func TestALoneCheckerThatWentOnceIsSoonToldAgain(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.Guard = admitted{} })
-	r.service("api", tcp(), 8001)
-	first := r.checker("a", allUp, "x-consul-token", "one")
-	first.probes(8001)
-	first.stop()
-	first = r.checker("a", allUp, "x-consul-token", "one")
-	first.probes(8001) // alone, and none the worse for having gone once
-	r.verdicts("api", map[int]bool{8001: true})
-}

@@ -207,6 +207,9 @@ func (e *engine) tell(now time.Time, c *checker) {
 		admitted, waiting = nil, append(waiting, admitted...)
 	} else {
 		e.offer(s, admitted, waiting)
+		if s.offered == nil {
+			e.sent(now, s) // before, as it is
+		}
 	}
 	// What it has not been sent yet says nothing.
 	told := map[hds.Key]hds.Duty{}
@@ -314,7 +317,7 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 	s.interval = o.spec.Interval
 	if c := e.checkers[s.id]; c != nil && c.active == s {
 		e.verdicts.Pace(s.id, s.interval, anew)
-		e.canary.Sent(now, s.id, shapesOf(o.duties, s.hello.Version))
+		e.sent(now, s)
 		if e.verdicts.Assign(now, c.describe(), o.duties, o.waiting) {
 			s.reports.Forget()
 		}
@@ -323,12 +326,16 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 	return o.message
 }
 
-func shapesOf(duties []hds.Duty, version string) map[hds.Shape]bool {
-	shapes := map[hds.Shape]bool{}
-	for _, d := range duties {
-		shapes[hds.ShapeOf(d, version)] = true
+// sent notes what a stream tries of what it was told.
+func (e *engine) sent(now time.Time, s *stream) {
+	if !e.canary.Trying(s.id) {
+		return
 	}
-	return shapes
+	shapes := map[hds.Shape]bool{}
+	for _, d := range s.told {
+		shapes[hds.ShapeOf(d, s.hello.Version)] = true
+	}
+	e.canary.Sent(now, s.id, shapes)
 }
 
 // hear takes in a report.

@@ -61,7 +61,7 @@ func TestAReportIsThatOfALeaseOnlyWithTheSameProof(t *testing.T) {
 }
 
 func TestWhoFetchesAsAnotherEnvoyIsTakenForThat(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.ReportInterval = 200 * interval })
+	r := newRig(t, func(c *server.Config) { c.ReportInterval = 20 * interval })
 	client := healthv3.NewHealthDiscoveryServiceClient(r.dial())
 	first := hello("f")
 	second := hello("f")

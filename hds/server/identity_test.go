@@ -58,6 +58,7 @@ func TestAnotherStreamOfOneIdentityTakesOver(t *testing.T) {
 	r.service("api", tcp(), 8001)
 	first := r.checker("a", allUp, "x-consul-token", "one")
 	first.probes(8001)
+	r.verdicts("api", map[int]bool{8001: true})
 	second := r.checker("b", allDown, "x-consul-token", "one")
 	testenv.Eventually(t, patience, func() error {
 		if n := len(r.server.Checkers()); n != 2 {

@@ -204,6 +204,43 @@ func TestAClientWaitsThreeSecondsWheneverItComes(t *testing.T) {
 	}
 }
 
+func TestALoneCheckerThatWentOnceIsSoonToldAgain(t *testing.T) {
+	s := restarted(t, true)
+	first := s.comes("a")
+	s.pass(t, 100*time.Millisecond, first)
+	if len(first.stream.told) != 3 {
+		t.Fatalf("it is told of %d endpoints", len(first.stream.told))
+	}
+	s.leave(s.now, first.stream, hds.Left)
+	second := s.comes("a")
+	s.pass(t, time.Second, second)
+	if len(second.stream.told) != 0 {
+		t.Error("it is told at once what may have ended it")
+	}
+	s.pass(t, 2500*time.Millisecond, second)
+	if len(second.stream.told) != 3 {
+		t.Errorf("it is told of %d endpoints", len(second.stream.told))
+	}
+}
+
+// Whoever has a probe already shows that it is harmless, though nothing new is sent.
+func TestAProbeThatWasForgottenIsProvenByWhoHasIt(t *testing.T) {
+	s := restarted(t, true)
+	s.cfg.ReportInterval = 200 * time.Millisecond
+	envoys := []*envoy{s.comes("a"), s.comes("b"), s.comes("c")}
+	s.pass(t, 12*time.Second, envoys...)
+	s.canary = hds.NewCanary(s.cfg.ReportInterval)
+	for _, e := range envoys {
+		s.due[e.id] = struct{}{}
+	}
+	s.pass(t, 1500*time.Millisecond, envoys...)
+	for _, e := range envoys {
+		if len(e.stream.told) != 3 {
+			t.Errorf("%s is told of %d endpoints", e.id, len(e.stream.told))
+		}
+	}
+}
+
 // An Envoy knows nothing yet of what has come to another zone, and says that it is down.
 func TestWhatMovesToAnotherZoneIsNotDownForThat(t *testing.T) {
 	s := restarted(t, false)
