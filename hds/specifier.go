@@ -75,8 +75,7 @@ func (a Address) encode(p Probe) *endpointv3.Endpoint {
 	return out
 }
 
-// Jitter keeps the probes of many checkers apart. That between probes is small, because it also makes them
-// fewer.
+// Jitter keeps the probes of many checkers apart. That between probes is small, and Envoy only adds it.
 const (
 	jitterPercent    = 3
 	maxInitialJitter = time.Second
@@ -86,7 +85,8 @@ const (
 func (p Probe) initialJitter() time.Duration { return min(p.Interval/4, maxInitialJitter) }
 
 func (p Probe) encode() (*corev3.HealthCheck, error) {
-	interval := durationpb.New(p.Interval)
+	// With the jitter it is the interval on average: there are as many probes as asked for.
+	interval := durationpb.New(p.Interval - p.Interval*jitterPercent/(200+jitterPercent))
 	out := &corev3.HealthCheck{
 		Timeout:  durationpb.New(p.Timeout),
 		Interval: interval,
