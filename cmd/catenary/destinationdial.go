@@ -99,6 +99,7 @@ var advices = []struct {
 	{"certificate is valid for", "give by --grpc-name one of the names that the certificate has"},
 	{"doesn't contain any IP SANs", "give by --grpc-name one of the names that the certificate has"},
 	{"looked like an HTTP/1.1 header", "what speaks there is no gRPC: --grpc-addr is that of the server's own --grpc-addr"},
+	{"authentication handshake failed", "where the server speaks no TLS, leave out --grpc-ca-file and the other flags for it"},
 	// A server that does not take a certificate may have cut the connection before its reason is read.
 	{"broken pipe", cut},
 	{"connection reset by peer", cut},
