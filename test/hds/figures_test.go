@@ -91,7 +91,7 @@ func (f *fleet) known(endpoints int) {
 	f.t.Helper()
 	testenv.Eventually(f.t, 2*patience, func() error {
 		m := f.catenary.Metrics()
-		if up, votes := m[`catenary_hds_endpoints{verdict="up"}`], m["catenary_hds_votes"]; int(up) != endpoints || int(votes) != 3*endpoints {
+		if up, votes := m[`catenary_hds_endpoints{verdict="up"}`], m[`catenary_hds_votes{state="fresh"}`]; int(up) != endpoints || int(votes) != 3*endpoints {
 			return fmt.Errorf("%v of %d endpoints are up by %v votes", up, endpoints, votes)
 		}
 		return nil
