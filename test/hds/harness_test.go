@@ -94,18 +94,21 @@ func (f *fleet) bootstrap(args ...string) []byte {
 func (f *fleet) follower(service string) func() map[int]string {
 	f.t.Helper()
 	e := f.envoy("--service", "web", "--upstream", fmt.Sprintf("%s:%d", service, testenv.FreePort(f.t)))
-	return func() map[int]string {
-		health := map[int]string{}
-		for name, c := range e.Clusters() {
-			if !strings.HasPrefix(name, service+".") {
-				continue
-			}
-			for _, h := range c.Hosts {
-				health[h.Address.Socket.Port] = h.Health.EDS
-			}
+	return func() map[int]string { return healthOf(e, service) }
+}
+
+// healthOf is what an Envoy knows of the health of a service's endpoints, by port.
+func healthOf(e *testenv.Envoy, service string) map[int]string {
+	health := map[int]string{}
+	for name, c := range e.Clusters() {
+		if !strings.HasPrefix(name, service+".") {
+			continue
 		}
-		return health
+		for _, h := range c.Hosts {
+			health[h.Address.Socket.Port] = h.Health.EDS
+		}
 	}
+	return health
 }
 
 // sees waits until an Envoy that follows has a port at a health.
