@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -273,41 +272,29 @@ func (d *directory) judge(view facts.View) (lacks, beyond string) {
 		d.virtual = true
 		d.need()
 	}
-	all, state := d.book.virtual, d.book.told
-	if state == facts.Unknown {
-		return view.Why(facts.ID{Topic: facts.VirtualIPs(d.cfg.Place.Datacenter)}), ""
-	}
 	if d.sure < len(d.topics) {
-		beyond = view.Why(facts.ID{Topic: d.topics[d.sure]})
-	} else if d.left > 0 {
-		beyond = fmt.Sprintf("it is looked for among %d services, and %d more may have it: there are too many", d.cfg.MaxServices, d.left)
+		return "", view.Why(facts.ID{Topic: d.topics[d.sure]})
 	}
-	if state == facts.Absent {
-		return "", beyond
+	if d.left > 0 {
+		return "", fmt.Sprintf("it is looked for among %d services, and %d more may have it: there are too many", d.cfg.MaxServices, d.left)
 	}
-	notYet, never := d.untold(all)
-	if notYet != "" {
-		return fmt.Sprintf("the virtual IPs of %q are not known yet", notYet), ""
-	}
-	if never != "" {
-		beyond = cmp.Or(beyond, fmt.Sprintf("the virtual IPs of %q cannot be read: %s", never, all.Unread[never]))
-	}
-	return "", beyond
+	return "", d.untold(view)
 }
 
-// untold returns the first of the services that can have virtual IPs of which these were not asked for, and the first
-// of which they cannot be read.
-func (d *directory) untold(all facts.Virtual) (notYet, never string) {
+// untold says of which of the services that can have virtual IPs it is not known which they have: those that instances
+// tell are known anyhow.
+func (d *directory) untold(view facts.View) string {
+	switch d.book.told {
+	case facts.Unknown:
+		return view.Why(facts.ID{Topic: facts.VirtualIPs(d.cfg.Place.Datacenter)})
+	case facts.Absent:
+		return ""
+	case facts.Present, facts.Suspect:
+	}
+	first := ""
 	look := func(name string) {
-		if _, told := all.Services[name]; told {
-			return
-		}
-		first := &notYet
-		if all.Unread[name] != "" {
-			first = &never
-		}
-		if *first == "" || name < *first {
-			*first = name
+		if _, told := d.book.virtual.Services[name]; !told && (first == "" || name < first) {
+			first = name
 		}
 	}
 	for _, name := range d.entries {
@@ -316,7 +303,13 @@ func (d *directory) untold(all facts.Virtual) (notYet, never string) {
 	for name := range d.book.owners {
 		look(name)
 	}
-	return notYet, never
+	switch why := d.book.virtual.Unread[first]; {
+	case first == "":
+		return ""
+	case why != "":
+		return fmt.Sprintf("the virtual IPs of %q cannot be read: %s", first, why)
+	}
+	return fmt.Sprintf("the virtual IPs of %q are not known yet", first)
 }
 
 // tried reports whether a topic is known or cannot be read: one that cannot does not keep all others waiting.

@@ -79,7 +79,8 @@ func TestAddressesByHandAndByEntries(t *testing.T) {
 		q.told(facts.Virtual{Services: map[string]facts.ServiceIPs{}})
 		hand, entry, unknown, v6 := q.profiles("10.1.2.3:80"), q.profiles("240.0.0.4"), q.profiles("10.9.9.9:80"), q.profiles("[fd00::1]:80")
 		live := q.profiles("240.0.0.1:80")
-		for _, s := range []*tape[*pb.DestinationProfile]{hand, entry, unknown, v6, live} {
+		q.wantSpoken(live, "API.service.dc1.consul") // instances tell it
+		for _, s := range []*tape[*pb.DestinationProfile]{hand, entry, unknown, v6} {
 			q.wantSpoken(s, "") // what of api and virt may be theirs is not known yet
 		}
 		virtual := map[string]facts.ServiceIPs{
@@ -88,7 +89,7 @@ func TestAddressesByHandAndByEntries(t *testing.T) {
 		q.told(facts.Virtual{Services: virtual})
 		q.wantSpoken(hand, "api.service.dc1.consul")
 		q.wantSpoken(v6, "api.service.dc1.consul")
-		q.wantSpoken(live, "API.service.dc1.consul")
+		q.wantSpoken(live, "")
 		q.wantSpoken(entry, "virt.service.dc1.consul")
 		q.wantSpoken(unknown, "nobody")
 		virtual["api"], virtual["virt"] = facts.ServiceIPs{Automatic: ips("240.0.0.1")}, facts.ServiceIPs{Automatic: ips("240.0.0.4"), Manual: ips("10.1.2.3")}
