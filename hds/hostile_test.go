@@ -50,3 +50,37 @@ func TestReportsOfOthersDoNotFillTheMemoryOfWhoWaits(t *testing.T) {
 		t.Errorf("%d endpoints wait for a checker's next report, of 4", n)
 	}
 }
+
+func TestAReportHasASize(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r, spec, _ := told(now, MaxDuties)
+	full := report(t, spec, false, healthy)
+	if _, err := r.Receive(now, full); err != nil {
+		t.Errorf("a report of %d bytes on %d endpoints: %v", len(full), MaxDuties, err)
+	}
+	r.Told(now, Specifier{})
+	if _, err := r.Receive(now, full); err != nil {
+		t.Errorf("a report on what the checker had a moment ago: %v", err)
+	}
+	stranger := NewReports(now, time.Second)
+	stranger.Told(now, Specifier{})
+	if _, err := stranger.Receive(now, full); err == nil {
+		t.Errorf("%d bytes of a checker without duties are read", len(full))
+	}
+}
+
+func TestWhoWasToldNothingIsNotSilent(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r := NewReports(now, time.Second)
+	now = now.Add(time.Minute)
+	if text := r.Problem(now); text != "" {
+		t.Error(text)
+	}
+	r.Told(now, Specifier{})
+	if text := r.Problem(now.Add(Patience(time.Second))); text != "" {
+		t.Error(text)
+	}
+	if text := r.Problem(now.Add(Patience(time.Second) + time.Millisecond)); text == "" {
+		t.Error("it says nothing, and nobody minds")
+	}
+}

@@ -129,7 +129,7 @@ func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 
 // Bounds of a report: Envoy takes some 300 bytes for an endpoint, and the names of clusters beside.
 const (
-	leastLimit = 256 << 10
+	leastLimit = 64 << 10
 	limitEach  = 2 << 10
 )
 
@@ -245,7 +245,7 @@ func (r *Reports) Problem(now time.Time) string {
 
 // Silent reports whether the checker has said nothing for too long, since it was told of anything.
 func (r *Reports) Silent(now time.Time) bool {
-	return !r.told.IsZero() && now.Sub(r.heard)-r.excused > Patience(r.interval)
+	return r.everTold && now.Sub(r.heard)-r.excused > Patience(r.interval)
 }
 
 // Excuse has so much of the time not count as silence: it was who listens that was late.
