@@ -325,6 +325,17 @@ func (c *Canary) drop(checker string, s Shape) {
 	}
 }
 
+// Blocked returns the shapes that nobody is given for a while, in no order.
+func (c *Canary) Blocked(now time.Time) []Shape {
+	var list []Shape
+	for s, t := range c.shapes {
+		if t.strikers(now) >= maxStrikes {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
 // forget keeps the shapes from growing without bound: what is proven can be proven again. What is under suspicion
 // goes last, for whoever makes up shapes must not have it tried again, and what is proven before it.
 func (c *Canary) forget(now time.Time) {

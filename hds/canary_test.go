@@ -69,8 +69,14 @@ func TestAShapeThatEndsThreeCheckersIsGivenToNobody(t *testing.T) {
 		m.dies(id)
 	}
 	m.admit("d", false)
+	if got := m.c.Blocked(m.now); len(got) != 1 || got[0] != m.shape {
+		t.Errorf("blocked are %v", got)
+	}
 	m.now = m.now.Add(penance)
 	m.admit("d", true)
+	if got := m.c.Blocked(m.now); len(got) != 0 {
+		t.Errorf("blocked are %v", got)
+	}
 }
 
 // What ends a checker does so as it is read, or at the first report.

@@ -100,6 +100,9 @@ func (c *checker) describe() hds.Checker {
 // retire takes the duties from a checker's working stream, and gives them to another of its streams, or to
 // others.
 func (e *engine) retire(now time.Time, c *checker, how hds.Departure) {
+	if e.canary.Trying(c.id) {
+		e.log.Warn("a checker went away, or was found to be broken, as it tried a new kind of probe: another tries it", "checker", c.id, "node", c.active.hello.NodeID)
+	}
 	if e.canary.Gone(now, c.id, how) {
 		e.retry()
 	}

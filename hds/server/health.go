@@ -77,6 +77,7 @@ func (s *Server) Health(name string) []ServiceHealth {
 
 func (e *engine) health(now time.Time, s *service) ServiceHealth {
 	refused, notes := s.told()
+	notes = append(notes, e.blocked(now, s)...)
 	out := ServiceHealth{Service: s.name, Notes: notes, Endpoints: []EndpointHealth{}}
 	for _, r := range refused {
 		out.Refused = append(out.Refused, RefusedEndpoint{addressText(r.Key), r.Reason})
@@ -98,6 +99,21 @@ func (e *engine) health(now time.Time, s *service) ServiceHealth {
 	}
 	slices.SortFunc(out.Endpoints, func(a, b EndpointHealth) int { return strings.Compare(a.Address, b.Address) })
 	return out
+}
+
+// blocked says which of a service's probes no checker is given for now.
+func (e *engine) blocked(now time.Time, s *service) []string {
+	shapes := map[hds.Probe][]string{}
+	for _, b := range e.canary.Blocked(now) {
+		shapes[b.Probe] = append(shapes[b.Probe], b.Version)
+	}
+	texts := map[string]struct{}{}
+	for _, c := range s.probed {
+		for _, version := range shapes[c.duty.Probe] {
+			texts[fmt.Sprintf("no Envoy %s is given the probe %s for 10 minutes: three went away, or did not do it, as they got it", version, probeText(c.duty.Probe))] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(texts))
 }
 
 func endpointHealth(now time.Time, x hds.Explanation) EndpointHealth {

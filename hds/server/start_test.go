@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,6 +221,21 @@ func TestALoneCheckerThatWentOnceIsSoonToldAgain(t *testing.T) {
 	s.pass(t, 2500*time.Millisecond, second)
 	if len(second.stream.told) != 3 {
 		t.Errorf("it is told of %d endpoints", len(second.stream.told))
+	}
+}
+
+func TestAProbeThatEndsCheckersIsNamed(t *testing.T) {
+	s := restarted(t, true)
+	for _, id := range []string{"a", "b", "c"} {
+		e := s.comes(id)
+		s.pass(t, 100*time.Millisecond, e)
+		s.leave(s.now, e.stream, hds.Left)
+	}
+	last := s.comes("d")
+	s.pass(t, time.Second, last)
+	h := s.health(s.now, s.services["api"])
+	if len(last.stream.told) != 0 || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "no Envoy 1.40.0 is given the probe tcp every 1s") {
+		t.Errorf("%+v", h)
 	}
 }
 
