@@ -162,8 +162,9 @@ func (x *times) probesEachInterval(began time.Time) {
 		return nil
 	})
 	got := x.fine.since(began)
-	// From an answer to the next probe passes the interval, with a jitter of 3 % more at the most.
-	x.notBefore(fmt.Sprintf("the %dth probe", enough), got[0].at, got[enough-1].at, (enough-1)*probes)
+	// From an answer to the next probe passes the interval, with a jitter of 3 % more at the most; a busy backend
+	// hears late of the first.
+	x.notBefore(fmt.Sprintf("the %dth probe", enough), got[0].at, got[enough-1].at, (enough-3)*probes)
 	if n := len(x.idle.since(began)); n != 1 && time.Since(began) < 55*time.Second {
 		x.t.Errorf("%d probes without no_traffic_interval, want the first only", n)
 	}
@@ -200,7 +201,8 @@ func (x *times) turns() {
 	if len(list) < 3 {
 		x.t.Errorf("it took %d timeouts, and the threshold is 3", len(list))
 	}
-	x.notBefore("the timeout", list[0].at, seen, 3*timeout+2*probes)
+	// There is the interval between them too, but a busy backend hears late of the first.
+	x.notBefore("the timeout", list[0].at, seen, 3*timeout)
 }
 
 func (x *times) forgetsWhatItIsNotTold() {
