@@ -68,8 +68,10 @@ func (s *Set) where() whereabouts {
 
 // NewSet returns the set of the endpoints. Of two with one address it has the one that has an identity: what
 // could be reached with one is never dialled in plaintext.
-func NewSet(labels Labels, endpoints []Endpoint) *Set {
-	list := slices.Clone(endpoints)
+func NewSet(labels Labels, endpoints []Endpoint) *Set { return newSet(labels, slices.Clone(endpoints)) }
+
+// newSet is NewSet of a list that nobody else has.
+func newSet(labels Labels, list []Endpoint) *Set {
 	for i := range list {
 		list[i].Addr = netip.AddrPortFrom(list[i].Addr.Addr().Unmap(), list[i].Addr.Port())
 	}

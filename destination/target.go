@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -39,7 +40,7 @@ func (r *resolver) target(t *chain.Target) (set *Set, known bool) {
 	if !known {
 		return nil, false
 	}
-	return NewSet(Labels{Service: t.Service, Subset: t.ServiceSubset, Datacenter: t.Datacenter}, r.endpoints(t, mesh, plain)), true
+	return newSet(Labels{Service: t.Service, Subset: t.ServiceSubset, Datacenter: t.Datacenter}, r.endpoints(t, mesh, plain)), true
 }
 
 // keys are the endpoint sets of a target: what takes mesh traffic, unless all is dialled plainly, and the instances.
@@ -88,17 +89,15 @@ func (r *resolver) endpoints(t *chain.Target, mesh, plain snapshot.EndpointSetKe
 	if !r.Plain {
 		meshed, _ = r.r.Instances(mesh.Topic)
 		identity := snapshot.SpiffeID(r.TrustDomain, identified(t, meshed))
-		for _, e := range r.members(mesh) {
-			e.Opaque, e.ServerName, e.Identity = opaque, t.SNI, identity
-			list = append(list, e)
+		list = r.members(mesh)
+		for i := range list {
+			list[i].ServerName, list[i].Identity = t.SNI, identity
 		}
 	}
 	sidecars := coveredBy(meshed)
-	for _, e := range r.members(plain) {
-		if !sidecars.has(&e) {
-			e.Opaque = opaque
-			list = append(list, e)
-		}
+	list = append(list, slices.DeleteFunc(r.members(plain), func(e Endpoint) bool { return sidecars.has(&e) })...)
+	for i := range list {
+		list[i].Opaque = opaque
 	}
 	return list
 }
