@@ -200,6 +200,7 @@ func TestAColdStartHidesNoEndpoints(t *testing.T) {
 			})
 		}
 	}
+	s.heard(t, fmt.Sprintf("s%d", services-1), fmt.Sprintf("10.1.%d.%d:", services-1, instances))
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	stop := func() { cancel(); group.Wait() }

@@ -72,6 +72,21 @@ func startGuarded(t *testing.T) guarded {
 	return guarded{scene: scene{consul, c}, t: t, client: pb.NewDestinationClient(dial(t, c.GRPCAddr))}
 }
 
+// heardOf returns when catenary has heard of instances of the services: what Consul took in a moment ago it may not
+// know yet.
+func (g guarded) heardOf(services ...string) {
+	g.t.Helper()
+	for _, name := range services {
+		testenv.Eventually(g.t, patience, func() error {
+			m, err := g.asks("get", name+".service.consul", g.Token())()
+			if u, ok := m.(*pb.Update); err == nil && (!ok || u.GetAdd() == nil) {
+				err = fmt.Errorf("of %s it says %v", name, m)
+			}
+			return err
+		})
+	}
+}
+
 // receiver is a stream of either kind.
 type receiver func() (any, error)
 
@@ -140,10 +155,7 @@ func TestAClientIsServedByItsToken(t *testing.T) {
 Name = "spare"
 Failover = { "*" = { Service = "secret" } }`)
 	reads := g.NewToken(`service "api" { policy = "read" } service "spare" { policy = "read" }`)
-	testenv.Eventually(t, patience, func() error { // catenary has heard of them
-		_, err := g.asks("get", "api.service.consul", g.Token())()
-		return err
-	})
+	g.heardOf("api", "spare", "hidden", "secret")
 
 	const api = "api.service.consul"
 	deadline, cancel := context.WithTimeout(t.Context(), patience)
@@ -190,10 +202,7 @@ func TestAStreamEndsWithWhatAdmittedIt(t *testing.T) {
 	g.RegisterService(testenv.Service{Name: "other", Address: "10.0.0.2", Port: 80})
 	const rules = `service_prefix "" { policy = "read" }`
 	stays, goes, narrows := g.NewToken(rules), g.NewToken(rules), g.NewToken(rules)
-	testenv.Eventually(t, patience, func() error {
-		_, err := g.asks("get", "api.service.consul", stays)()
-		return err
-	})
+	g.heardOf("api", "other")
 	type question struct{ kind, path string }
 	questions := []question{{"get", "api.service.consul"}, {"profile", "api.service.consul"}, {"profile", "10.0.0.1:80"}}
 	open := func(token string, questions ...question) (list []receiver) {
