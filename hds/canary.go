@@ -68,10 +68,11 @@ type trial struct {
 	excused int
 }
 
-// mark is that an identity has tried a shape in vain, and is not given it before a time.
+// mark is that an identity has tried a shape in vain. It is not given it until a time, and its strikes count against
+// the shape until another.
 type mark struct {
-	strikes       int
-	struck, until time.Time
+	strikes        int
+	until, against time.Time
 }
 
 type tries struct {
@@ -88,7 +89,10 @@ type strike struct {
 
 const (
 	maxStrikes = 3
-	penance    = 10 * time.Minute
+	// penance is for how long a strike counts, and shortPenance that of a checker that was found to be broken: it
+	// lives, and it may only have been slow.
+	penance      = 10 * time.Minute
+	shortPenance = time.Minute
 	// slack is what the window has beyond the interval of reports.
 	slack = 2 * time.Second
 	// together is within what departures have one cause, such as a machine or a line that fails.
@@ -120,7 +124,7 @@ func (c *Canary) Admit(now time.Time, s Shape, checker string) (ok bool, why str
 		c.shapes[s] = t
 	}
 	if t.checker != "" && t.checker != checker && now.Sub(t.since) > c.patience {
-		c.end(now, s, false)
+		c.end(now, s, 0)
 	}
 	m := t.marks[checker]
 	switch {
@@ -131,7 +135,7 @@ func (c *Canary) Admit(now time.Time, s Shape, checker string) (ok bool, why str
 	case now.Before(m.until):
 		return false, fmt.Sprintf("it has tried this %d times in vain, and others come first", max(m.strikes, 1))
 	case t.strikers(now) >= maxStrikes:
-		return false, fmt.Sprintf("%d checkers in a row went away as they got it: it is tried again %v after they did", maxStrikes, penance)
+		return false, fmt.Sprintf("%d checkers in a row went away, or did not do it, as they got it: nobody is given it for a while", maxStrikes)
 	}
 	return c.try(now, s, checker, atATime(max(m.strikes, t.strikers(now))))
 }
@@ -208,30 +212,30 @@ func (c *Canary) Gone(now time.Time, checker string, how Departure) bool {
 		return how == Left && c.excuse(now)
 	}
 	for s := range c.tries[checker].shapes {
-		c.end(now, s, c.suspect(now, c.shapes[s], how))
+		c.end(now, s, c.suspicion(now, c.shapes[s], how))
 	}
 	delete(c.tries, checker)
 	return true
 }
 
-// suspect reports whether a trial's end counts against the shape.
-func (c *Canary) suspect(now time.Time, t *trial, how Departure) bool {
+// suspicion is for how long a trial's end counts against the shape.
+func (c *Canary) suspicion(now time.Time, t *trial, how Departure) time.Duration {
 	switch {
 	case t.sent.IsZero() || how == Orderly:
-		return false
+		return 0
 	case how == Broken:
-		return true
+		return shortPenance
 	case now.Sub(t.sent) > c.window:
-		return false
+		return 0
 	case now.Sub(c.bystander) <= together && t.excused < maxExcused:
 		t.excused++
-		return false
+		return 0
 	}
 	if n := len(c.late); n > 0 && now.Sub(c.late[n-1].at) > together {
 		c.late = nil
 	}
 	c.late = append(c.late, strike{t, t.checker, now})
-	return true
+	return penance
 }
 
 // excuse takes back the strikes of those who left together with one who tried nothing.
@@ -241,7 +245,7 @@ func (c *Canary) excuse(now time.Time) bool {
 	for _, s := range c.late {
 		if m := s.trial.marks[s.checker]; m.strikes > 0 && now.Sub(s.at) <= together && s.trial.excused < maxExcused {
 			s.trial.excused++
-			s.trial.marks[s.checker] = mark{m.strikes - 1, m.struck, c.pause(now, 0)}
+			s.trial.marks[s.checker] = mark{m.strikes - 1, c.pause(now, 0), m.against}
 			excused = true
 		}
 	}
@@ -249,14 +253,20 @@ func (c *Canary) excuse(now time.Time) bool {
 	return excused
 }
 
-// end ends a trial in vain, and marks who tried.
-func (c *Canary) end(now time.Time, s Shape, struck bool) {
+// end ends a trial in vain, which counts against the shape for some time or not at all, and marks who tried.
+func (c *Canary) end(now time.Time, s Shape, counts time.Duration) {
 	t := c.shapes[s]
 	m, known := t.marks[t.checker]
-	if struck {
-		m.strikes, m.struck = m.strikes+1, now
+	if counts > 0 {
+		m.strikes++
+		if against := now.Add(counts); against.After(m.against) {
+			m.against = against
+		}
+		c.wake(now, m.against)
 	}
-	m.until = c.pause(now, m.strikes)
+	if m.until = c.pause(now, m.strikes); counts > 0 && m.until.After(m.against) {
+		m.until = m.against
+	}
 	if t.marks == nil {
 		t.marks = map[string]mark{}
 	}
@@ -311,7 +321,7 @@ func (t *trial) forgetMark() {
 func (t *trial) strikers(now time.Time) int {
 	n := 0
 	for _, m := range t.marks {
-		if m.strikes > 0 && now.Sub(m.struck) < penance {
+		if m.strikes > 0 && now.Before(m.against) {
 			n++
 		}
 	}

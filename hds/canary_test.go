@@ -164,6 +164,10 @@ func TestAShapeThatCheckersRefuseIsGivenToNobody(t *testing.T) {
 		m.c.Gone(m.now, id, Broken)
 	}
 	m.admit("another", false)
+	m.now = m.now.Add(shortPenance) // they live
+	m.send("another")
+	m.c.Prove("another")
+	m.admit("c0", true)
 }
 
 func TestATrialThatIsNotSentAfterAllIsForOthers(t *testing.T) {

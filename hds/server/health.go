@@ -110,7 +110,7 @@ func (e *engine) blocked(now time.Time, s *service) []string {
 	texts := map[string]struct{}{}
 	for _, c := range s.probed {
 		for _, version := range shapes[c.duty.Probe] {
-			texts[fmt.Sprintf("no Envoy %s is given the probe %s for 10 minutes: three went away, or did not do it, as they got it", version, probeText(c.duty.Probe))] = struct{}{}
+			texts[fmt.Sprintf("no Envoy %s is given the probe %s for a while: three went away, or did not do it, as they got it", version, probeText(c.duty.Probe))] = struct{}{}
 		}
 	}
 	return slices.Sorted(maps.Keys(texts))
