@@ -240,7 +240,7 @@ func (c *control) told(callers []*caller, service string, n uint32) {
 // synced waits until so many streams have taken all they were sent.
 func (c *control) synced(n int, state string) {
 	c.t.Helper()
-	testenv.Eventually(c.t, 20*time.Second, func() error {
+	testenv.Eventually(c.t, time.Minute, func() error {
 		in := 0
 		for _, p := range c.server.Proxies() {
 			if p.State == state {
