@@ -26,6 +26,8 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # Consul, an Envoy or a limit of time, and so there are more of them than processors. What `go vet` finds, lint does.
 PARALLEL ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 TESTFLAGS ?= -vet=off -parallel $(PARALLEL)
+# Begun last, one of these would run on alone.
+LONG := ./xds ./test/integration ./cmd/catenary ./consulwatch ./test/mesh
 
 # A workspace around the clone would change what is built.
 export GOWORK := off
@@ -54,7 +56,7 @@ tools: consul envoy golangci-lint ## get Consul, Envoy and the linter into .tool
 
 test: consul envoy ## unit and integration tests, with the race detector, a real Consul and a real Envoy
 	$(if $(RACE),,@echo "without the race detector, which needs a C compiler")
-	go test $(RACE) $(TESTFLAGS) $(PKG)
+	go test $(RACE) $(TESTFLAGS) $(if $(filter ./...,$(PKG)),$(LONG)) $(PKG)
 
 e2e: consul envoy grpc-clients ## the heavy rest: the packages that hold tests with the build tag e2e
 	RACE="$(RACE)" TESTFLAGS="$(TESTFLAGS)" tools/e2e

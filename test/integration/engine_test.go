@@ -76,7 +76,7 @@ func (p peer) start(t *testing.T, boot []byte) *testenv.Envoy {
 
 // pace is how long a request of traffic comes after the one before, at least: without it each test with traffic takes
 // a core of its own, and those beside it wait for that.
-const pace = 4 * time.Millisecond
+const pace = 10 * time.Millisecond
 
 // traffic is requests, one after the other, to a port.
 type traffic struct {
