@@ -90,9 +90,9 @@ type strike struct {
 const (
 	maxStrikes = 3
 	// penance is for how long a strike counts, and shortPenance that of a checker that was found to be broken: it
-	// lives, and it may only have been slow.
+	// lives, has no duties for longer each time, and may only have been slow.
 	penance      = 10 * time.Minute
-	shortPenance = time.Minute
+	shortPenance = 10 * time.Second
 	// slack is what the window has beyond the interval of reports.
 	slack = 2 * time.Second
 	// together is within what departures have one cause, such as a machine or a line that fails.

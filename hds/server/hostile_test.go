@@ -96,3 +96,18 @@ func TestWhoFetchesMuchIsHeardTenTimesAReport(t *testing.T) {
 		t.Errorf("%d reports in a second", s.counts.Reports)
 	}
 }
+
+func TestAStreamThatFloodsIsReadTenTimesAReport(t *testing.T) {
+	p, now := newPace(time.Second), time.Unix(1_000_000, 0)
+	from, read := now, 0
+	for ; now.Sub(from) < 10*time.Second; read++ {
+		now = now.Add(p.pause(now))
+	}
+	if read > 10*10+burst+1 {
+		t.Errorf("%d messages in 10 s", read)
+	}
+	now = now.Add(time.Minute)
+	if d := p.pause(now); d != leastPause {
+		t.Errorf("after silence the next message is read after %v", d)
+	}
+}

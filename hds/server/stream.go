@@ -51,10 +51,30 @@ func receive(st grpc.ServerStream) ([]byte, error) {
 	return m.ProtoReflect().GetUnknown(), nil
 }
 
-// pause is how long after a message the next of a stream is read, ten to a report at the most: a checker that floods
-// slows itself only.
-func (s *Server) pause() time.Duration {
-	return min(max(s.cfg.ReportInterval/10, 2*time.Millisecond), 100*time.Millisecond)
+// pace is how often messages of a stream are read: a checker that floods slows itself only. What a slow line or machine
+// has held up may come at once.
+type pace struct {
+	every time.Duration
+	next  time.Time
+}
+
+const (
+	leastPause = 2 * time.Millisecond
+	mostPause  = 100 * time.Millisecond
+	burst      = 20
+)
+
+func newPace(interval time.Duration) *pace {
+	return &pace{every: min(max(interval/10, leastPause), mostPause)}
+}
+
+// pause is how long after a message that has been read now the next one is.
+func (p *pace) pause(now time.Time) time.Duration {
+	if least := now.Add(-burst * p.every); p.next.Before(least) {
+		p.next = least
+	}
+	p.next = p.next.Add(p.every)
+	return max(p.next.Sub(now), leastPause)
 }
 
 // serve serves one stream.
@@ -62,7 +82,7 @@ func (s *Server) serve(st grpc.ServerStream, v2 bool) error {
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	in, ended := make(chan []byte), make(chan error, 1)
-	go func() { ended <- read(ctx, st, in, s.pause()) }()
+	go func() { ended <- read(ctx, st, in, newPace(s.cfg.ReportInterval)) }()
 	h, grant, err := s.greet(ctx, in, ended, v2)
 	if err != nil {
 		return quiet(err)
@@ -81,7 +101,7 @@ func (s *Server) serve(st grpc.ServerStream, v2 bool) error {
 }
 
 // read hands on what a checker says, one message at a time, until the stream ends.
-func read(ctx context.Context, st grpc.ServerStream, in chan<- []byte, pause time.Duration) error {
+func read(ctx context.Context, st grpc.ServerStream, in chan<- []byte, p *pace) error {
 	for {
 		raw, err := receive(st)
 		if err != nil {
@@ -95,7 +115,7 @@ func read(ctx context.Context, st grpc.ServerStream, in chan<- []byte, pause tim
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(p.pause(time.Now())):
 		}
 	}
 }
