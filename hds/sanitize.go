@@ -67,14 +67,20 @@ func ReportInterval(d time.Duration) time.Duration {
 // Envoy takes what it returns and goes on running.
 func Compose(can Capability, interval time.Duration, duties []Duty) (Specifier, []Refusal) {
 	kept, refused := sift(can, duties)
+	hashes := hashed(kept)
+	slices.SortStableFunc(kept, func(a, b Duty) int {
+		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(hashes[a.Probe], hashes[b.Probe]),
+			cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), a.compare(b.Key))
+	})
+	kept, refused = onceEach(kept, refused)
 	spec := Specifier{Interval: ReportInterval(interval)}
 	for _, d := range kept {
-		spec.add(d)
+		spec.add(d, hashes[d.Probe])
 	}
 	return spec, refused
 }
 
-// sift returns the duties a checker can have, each once and in the order of the specifier.
+// sift returns the duties a checker can have.
 func sift(can Capability, duties []Duty) ([]Duty, []Refusal) {
 	var kept []Duty
 	var refused []Refusal
@@ -89,17 +95,18 @@ func sift(can Capability, duties []Duty) ([]Duty, []Refusal) {
 		}
 		kept = append(kept, d.Canonical())
 	}
+	return kept, refused
+}
+
+// hashed returns the hash of each probe, of which there are far fewer than duties.
+func hashed(duties []Duty) map[Probe]string {
 	hashes := map[Probe]string{}
-	for _, d := range kept {
+	for _, d := range duties {
 		if _, ok := hashes[d.Probe]; !ok {
 			hashes[d.Probe] = d.Probe.Hash()
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b Duty) int {
-		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(hashes[a.Probe], hashes[b.Probe]),
-			cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), a.compare(b.Key))
-	})
-	return onceEach(kept, refused)
+	return hashes
 }
 
 // onceEach leaves one duty for each endpoint, which could not have two verdicts, and at most [MaxDuties].
@@ -120,10 +127,10 @@ func onceEach(duties []Duty, refused []Refusal) ([]Duty, []Refusal) {
 	return kept, refused
 }
 
-// add appends a duty that comes after all others in order.
-func (s *Specifier) add(d Duty) {
+// add appends a duty that comes after all others in order, with the hash of its probe.
+func (s *Specifier) add(d Duty, hash string) {
 	if n := len(s.Clusters); n == 0 || s.Clusters[n-1].Set != d.Set || s.Clusters[n-1].Probe != d.Probe {
-		s.Clusters = append(s.Clusters, Cluster{Name: "hds/" + d.Set + "/" + d.Probe.Hash(), Set: d.Set, Probe: d.Probe})
+		s.Clusters = append(s.Clusters, Cluster{Name: "hds/" + d.Set + "/" + hash, Set: d.Set, Probe: d.Probe})
 	}
 	c := &s.Clusters[len(s.Clusters)-1]
 	if n := len(c.Localities); n == 0 || c.Localities[n-1].Region != d.Region || c.Localities[n-1].Zone != d.Zone {

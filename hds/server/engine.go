@@ -45,8 +45,10 @@ type engine struct {
 	waiting  map[string]struct{}
 	joining  map[string]struct{}
 	flushed  time.Time
-	toll     time.Duration // what the last flush took
-	settleAt time.Time     // zero when no votes came
+	round    []string      // who of the due are still to be told
+	toll     time.Duration // what that took so far, and sliced the last part of it
+	sliced   time.Duration
+	settleAt time.Time // zero when no votes came
 	relieved time.Time
 	started  time.Time
 	awaiting bool
@@ -112,7 +114,7 @@ func (e *engine) next() time.Time {
 	if follow := e.followed.Add(followEvery); e.strayed && follow.Before(at) {
 		at = follow
 	}
-	if flush := e.flushed.Add(e.gather()); len(e.due) > 0 && flush.Before(at) {
+	if flush := e.flushed.Add(e.gather()); e.unflushed() && flush.Before(at) {
 		at = flush
 	}
 	return at
@@ -133,7 +135,7 @@ func (e *engine) turn(now time.Time) {
 		e.settleAt = time.Time{}
 		e.settle(now)
 	}
-	if len(e.due) > 0 && now.Sub(e.flushed) >= e.gather() {
+	if e.unflushed() && now.Sub(e.flushed) >= e.gather() {
 		e.flush(now)
 	}
 }
