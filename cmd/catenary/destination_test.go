@@ -219,6 +219,27 @@ func TestDestinationShowsItsToken(t *testing.T) {
 	}
 }
 
+func TestDestinationShowsItsTokenToNobodyOnTheWay(t *testing.T) {
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", "")
+	t.Setenv("CONSUL_HTTP_TOKEN", "secret-of-a-client")
+	var out, talk lines
+	err := asks(t.Context(), &out, &talk, "get", "api.service.consul", "--once", "--grpc-addr", "192.0.2.1:18000")
+	if err == nil || !strings.Contains(err.Error(), "not sent unencrypted to 192.0.2.1:18000: give --grpc-ca-file") {
+		t.Errorf("a token for another machine, without TLS: %v", err)
+	}
+	for addr, want := range map[string]bool{
+		"127.0.0.1:18000": true, "[::1]:18000": true, "localhost:18000": true, "unix:/run/catenary": true,
+		"192.0.2.1:18000": false, "catenary:18000": false, "dns:///localhost:18000": false, "": false,
+	} {
+		if got := (&grpcDialFlags{addr: addr}).private(); got != want {
+			t.Errorf("%q is private: %t", addr, got)
+		}
+	}
+	if !(&grpcDialFlags{addr: "catenary:18000", ca: "ca.pem"}).private() {
+		t.Error("TLS is not taken for private")
+	}
+}
+
 func TestDestinationSpeaksTLS(t *testing.T) {
 	t.Parallel()
 	ours, other := testenv.NewAuthority(t), testenv.NewAuthority(t)

@@ -88,6 +88,10 @@ func (a *asking) follow(cmd *cobra.Command, ask subscribe) error {
 	defer conn.Close()
 	ctx := cmd.Context()
 	if token != "" {
+		if !a.dial.private() {
+			return fmt.Errorf("a token of Consul is not sent unencrypted to %s: give --grpc-ca-file, or ask without a token "+
+				"(no --token-file, and CONSUL_HTTP_TOKEN and CONSUL_HTTP_TOKEN_FILE empty)", a.dial.addr)
+		}
 		ctx = metadata.AppendToOutgoingContext(ctx, identity.MetadataToken, string(token))
 	}
 	if a.once {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -35,6 +36,15 @@ func (f *grpcDialFlags) register(flags *pflag.FlagSet) {
 
 // encrypted reports whether the connection is to have TLS.
 func (f *grpcDialFlags) encrypted() bool { return cmp.Or(f.ca, f.cert, f.key, f.name) != "" }
+
+// private reports whether nobody else reads what is sent: it is encrypted, or stays on this machine.
+func (f *grpcDialFlags) private() bool {
+	if f.encrypted() || strings.HasPrefix(f.addr, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(f.addr)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
 
 // silentLine is after how long a server that says nothing is asked whether it is there.
 const silentLine = 30 * time.Second
