@@ -3,6 +3,7 @@ package destination
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -132,6 +133,21 @@ func TestMeshInstancesAreDialledByTheirSidecars(t *testing.T) {
 	plain.Plain = true
 	if r := plain.Resolve(w.store.View(), name, "", nil); r.State != Some || r.Set.Endpoints[0].Identity != "" {
 		t.Errorf("dialled plainly: %+v", r)
+	}
+}
+
+func TestWhatCannotBeDialledIsNoted(t *testing.T) {
+	w := newWorld(t)
+	w.services("api")
+	named, portless, fine := instance("api", 1), instance("api", 2), instance("api", 3)
+	named.Service.Address, portless.Service.Port = "backend.example.com", 0
+	w.service("api", list(named, portless, fine), nil)
+	if r := w.expect(api, "some: 10.0.0.3:8080"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], `2 instances are left out, such as "api-1" at "backend.example.com"`) {
+		t.Errorf("the notes are %q", r.Notes)
+	}
+	w.service("api", list(portless), list(sidecar("api", 2))) // dialled through its sidecar, it needs no port
+	if r := w.expect(api, "some: 10.0.0.2:20000=spiffe://x.consul/ns/default/dc/dc1/svc/api@api.default.dc1.internal.x.consul"); len(r.Notes) > 0 {
+		t.Errorf("the notes are %q", r.Notes)
 	}
 }
 

@@ -3,6 +3,7 @@ package destination
 import (
 	"cmp"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -12,8 +13,12 @@ import (
 	pb "github.com/catenary-mesh/catenary/internal/proto/destination"
 )
 
-// maxRoute bounds the name of a route in metrics.
-const maxRoute = 128
+// maxRoute bounds the name of a route in metrics, and maxExpression its expression for paths, in bytes: \pL alone takes
+// thousands of them.
+const (
+	maxRoute      = 128
+	maxExpression = 16 << 10
+)
 
 // routed translates the routes of a router and returns the node that requests go to: that of the first route
 // which takes all. Routes that send elsewhere, or look at what Linkerd does not, are left out and never widened.
@@ -77,8 +82,8 @@ func unexpressed(r *chain.Route, m *chain.HTTPMatch, next string) string {
 	if m.PathRegex == "" {
 		return ""
 	}
-	// What the libraries of Envoy and of Linkerd's proxy do not both know a proxy would drop in silence.
-	if _, err := regexp.Compile(m.PathRegex); err != nil || strings.Contains(m.PathRegex, `\Q`) || strings.Contains(m.PathRegex, `\C`) {
+	// A proxy would drop it in silence.
+	if _, err := regexp.Compile(m.PathRegex); err != nil || len(portable(m)) > maxExpression {
 		return "its regular expression is not one that Linkerd's proxy takes"
 	}
 	return ""
@@ -189,13 +194,27 @@ func pathRegex(m *chain.HTTPMatch) string {
 	case m.PathPrefix != "":
 		regex = regexp.QuoteMeta(m.PathPrefix) + ".*"
 	default:
-		regex = m.PathRegex
-		if strings.Contains(regex, "|") && !m.CaseInsensitive {
-			return "(?:" + regex + ")" // else the anchors would be parts of the alternatives
-		}
+		return portable(m)
 	}
 	if m.CaseInsensitive {
 		return "(?i:" + regex + ")"
+	}
+	return regex
+}
+
+// portable is the expression of a match, written so that it means to Linkerd's proxy what it means to Envoy. As they
+// come they may not: a brace that repeats nothing stands for itself in the one's, and is refused by the other's, as is
+// [ in a class; && and -- in classes, \< and \d are of other characters.
+func portable(m *chain.HTTPMatch) string {
+	regex := m.PathRegex
+	if m.CaseInsensitive {
+		regex = "(?i:" + regex + ")"
+	}
+	if parsed, err := syntax.Parse(regex, syntax.Perl); err == nil {
+		regex = parsed.String()
+	}
+	if strings.Contains(regex, "|") {
+		return "(?:" + regex + ")" // else the anchors would be parts of the alternatives
 	}
 	return regex
 }

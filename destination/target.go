@@ -3,8 +3,8 @@ package destination
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -89,13 +89,12 @@ func (r *resolver) endpoints(t *chain.Target, mesh, plain snapshot.EndpointSetKe
 	if !r.Plain {
 		meshed, _ = r.r.Instances(mesh.Topic)
 		identity := snapshot.SpiffeID(r.TrustDomain, identified(t, meshed))
-		list = r.members(mesh)
+		list = r.members(mesh, nil)
 		for i := range list {
 			list[i].ServerName, list[i].Identity = t.SNI, identity
 		}
 	}
-	sidecars := coveredBy(meshed)
-	list = append(list, slices.DeleteFunc(r.members(plain), func(e Endpoint) bool { return sidecars.has(&e) })...)
+	list = append(list, r.members(plain, coveredBy(meshed))...)
 	for i := range list {
 		list[i].Opaque = opaque
 	}
@@ -118,25 +117,41 @@ func identified(t *chain.Target, meshed []*facts.Instance) *chain.Target {
 	return &named
 }
 
-// members are the healthy endpoints of a set.
-func (r *resolver) members(key snapshot.EndpointSetKey) []Endpoint {
+// members are the healthy endpoints of a set, but for instances that are covered.
+func (r *resolver) members(key snapshot.EndpointSetKey, by covered) []Endpoint {
 	members, _ := key.MembersBy(r.r)
 	list := make([]Endpoint, 0, len(members))
+	var odd []snapshot.Member
 	for _, m := range members {
-		if m.Left != "" || m.Endpoint.Health != snapshot.Healthy {
+		e := Endpoint{
+			Weight: m.Endpoint.Weight, Region: clean(m.Endpoint.Region), Zone: clean(m.Endpoint.Zone),
+			Instance: clean(m.Instance.Service.ID), Node: clean(m.Instance.Node.Node),
+		}
+		if by.has(&e) {
 			continue
 		}
 		ip, err := netip.ParseAddr(m.Endpoint.Address)
-		if err != nil {
+		if err != nil || m.Endpoint.Port == 0 || m.Endpoint.Port > math.MaxUint16 {
+			odd = append(odd, m)
 			continue
 		}
-		list = append(list, Endpoint{
-			Addr:   netip.AddrPortFrom(ip.Unmap(), uint16(m.Endpoint.Port)),
-			Weight: m.Endpoint.Weight, Region: clean(m.Endpoint.Region), Zone: clean(m.Endpoint.Zone),
-			Instance: clean(m.Instance.Service.ID), Node: clean(m.Instance.Node.Node),
-		})
+		if m.Left == "" && m.Endpoint.Health == snapshot.Healthy {
+			e.Addr = netip.AddrPortFrom(ip.Unmap(), uint16(m.Endpoint.Port))
+			list = append(list, e)
+		}
 	}
+	r.noteOdd(odd)
 	return list
+}
+
+// noteOdd says that instances are left out because they have no address that can be told.
+func (r *resolver) noteOdd(odd []snapshot.Member) {
+	if len(odd) == 0 {
+		return
+	}
+	first := odd[0]
+	r.out.Notes = append(r.out.Notes, fmt.Sprintf("%d instances are left out, such as %q at %q, port %d: Linkerd dials only IPs with a port",
+		len(odd), clean(first.Instance.Service.ID), clean(first.Endpoint.Address), first.Endpoint.Port))
 }
 
 // place is where an instance is. Names of nodes do not mind case.
