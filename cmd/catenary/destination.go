@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -71,17 +70,15 @@ each message is a line.
   catenary destination profile 240.0.0.1:80 --once -o json`,
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var last *pb.DestinationProfile // also of a stream before
 			return a.follow(cmd, func(ctx context.Context, client pb.DestinationClient) (receive, error) {
 				st, err := client.GetProfile(ctx, a.question(args[0]))
 				if err != nil {
 					return nil, err
 				}
-				return func() (bool, error) {
-					p, err := st.Recv()
-					if err != nil {
-						return false, err
-					}
-					return true, a.write(cmd.OutOrStdout(), p, func(w io.Writer) error { return writeProfile(w, p) })
+				return func() (said bool, err error) {
+					last, said, err = a.profile(cmd.OutOrStdout(), st, last)
+					return said, err
 				}, nil
 			})
 		},

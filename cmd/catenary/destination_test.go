@@ -28,8 +28,9 @@ import (
 // an error. It notes the tokens that are shown to it.
 type linkerdServer struct {
 	pb.UnimplementedDestinationServer
-	streams [][]*pb.Update
-	ends    error
+	streams  [][]*pb.Update
+	profiles []*pb.DestinationProfile // one for each stream
+	ends     error
 
 	mu     sync.Mutex // guards all below
 	opened int
@@ -56,6 +57,18 @@ func (s *linkerdServer) Get(q *pb.GetDestination, st grpc.ServerStreamingServer[
 	}
 	<-st.Context().Done()
 	return nil
+}
+
+// GetProfile implements [pb.DestinationServer].
+func (s *linkerdServer) GetProfile(_ *pb.GetDestination, st grpc.ServerStreamingServer[pb.DestinationProfile]) error {
+	s.mu.Lock()
+	n := s.opened
+	s.opened++
+	s.mu.Unlock()
+	if n == len(s.profiles) {
+		return s.ends
+	}
+	return st.Send(s.profiles[n])
 }
 
 // listen serves on a free port, and returns its address.
@@ -202,6 +215,23 @@ func TestDestinationWaitsForASlowServer(t *testing.T) {
 	})
 	if exitCode(err) != exitSource || !strings.Contains(err.Error(), "nothing was said in time") {
 		t.Errorf("of a server that says nothing: %v", err)
+	}
+	s = &linkerdServer{ends: status.Error(codes.DeadlineExceeded, "context deadline exceeded")}
+	err = asks(t.Context(), &lines{}, &lines{}, "get", "api.service.consul", "--once", "--grpc-addr", s.listen(t))
+	if exitCode(err) != exitSource || !strings.Contains(err.Error(), "nothing was said in time") {
+		t.Errorf("of a server whose clock is ahead: %v", err)
+	}
+}
+
+// TestDestinationProfilePrintsChanges has a server say a profile again on another stream, and then another one.
+func TestDestinationProfilePrintsChanges(t *testing.T) {
+	t.Parallel()
+	one, other := &pb.DestinationProfile{FullyQualifiedName: "one"}, &pb.DestinationProfile{FullyQualifiedName: "other"}
+	s := &linkerdServer{profiles: []*pb.DestinationProfile{one, one, other}, ends: status.Error(codes.FailedPrecondition, "of two minds")}
+	var out, talk lines
+	err := asks(t.Context(), &out, &talk, "profile", "api.service.consul", "--grpc-addr", s.listen(t))
+	if got := out.text(); exitCode(err) != exitFindings || got != "profile one\nprofile other\n" {
+		t.Errorf("it printed %q, and ends with %v", got, err)
 	}
 }
 

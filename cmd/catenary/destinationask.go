@@ -121,7 +121,8 @@ func (a *asking) follow(cmd *cobra.Command, ask subscribe) error {
 
 // over is the result of the verb where asking again would be answered alike, or is not wanted; nil else.
 func (a *asking) over(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errSilent) {
+	// The server counts down too, and may be the first to give up.
+	if errors.Is(context.Cause(ctx), errSilent) || a.once && status.Code(err) == codes.DeadlineExceeded {
 		err = errSilent
 	}
 	if _, ok := status.FromError(err); !ok && !errors.Is(err, io.EOF) && !errors.Is(err, errSilent) {
@@ -179,6 +180,19 @@ func (a *asking) update(w io.Writer, st grpc.ServerStreamingClient[pb.Update], s
 		return false, nil
 	}
 	return said, a.write(w, u, func(w io.Writer) error { return writeChanges(w, changes, seen) })
+}
+
+// profile takes in one profile, and returns it. One that is as the last is not printed as text.
+func (a *asking) profile(w io.Writer, st grpc.ServerStreamingClient[pb.DestinationProfile], last *pb.DestinationProfile) (*pb.DestinationProfile, bool, error) {
+	p, err := st.Recv()
+	if err != nil {
+		return last, false, err
+	}
+	said := last == nil || !proto.Equal(p, last)
+	if !said && a.format.String() == formatText {
+		return p, false, nil
+	}
+	return p, said, a.write(w, p, func(w io.Writer) error { return writeProfile(w, p) })
 }
 
 // write writes a message: as JSON a line, so that a stream can be read line by line.
