@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	healthv3 "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
@@ -33,6 +34,7 @@ type stream struct {
 	v2      bool
 	since   time.Time
 	bell    chan struct{}
+	speaks  atomic.Bool // a report waits for the engine; it is set outside of it
 
 	reports *hds.Reports
 	// told are the duties of what was sent last, whose bytes are sent. Offered is what is to be sent, nil for
@@ -152,6 +154,9 @@ func (e *engine) judge(c *checker, now time.Time) {
 			continue
 		}
 		problem := s.reports.Problem(now)
+		if s.reports.Silent(now) && s.speaks.Load() {
+			continue // who listens is late
+		}
 		switch {
 		case problem != "" && s.broken == "":
 			s.astray = !s.reports.Silent(now)
@@ -344,6 +349,7 @@ func (e *engine) sent(now time.Time, s *stream) {
 // hear takes in a report.
 func (e *engine) hear(now time.Time, s *stream, raw []byte) error {
 	e.counts.Reports++
+	s.speaks.Store(false)
 	last := cmp.Or(s.reports.Heard(), s.since)
 	seen, err := s.reports.Receive(now, raw)
 	if err != nil {

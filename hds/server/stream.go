@@ -157,6 +157,7 @@ func (s *Server) hear(ctx context.Context, h *stream, grant *xds.Grant, ev strea
 		select {
 		case raw := <-ev.in:
 			var failed error
+			h.speaks.Store(true)
 			if err := s.do(ctx, func(e *engine, now time.Time) { failed = e.hear(now, h, raw) }); err != nil {
 				return hds.Left, err
 			}
