@@ -2,10 +2,12 @@ package destination
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"google.golang.org/protobuf/proto"
 
@@ -62,11 +64,58 @@ func TestASlowReaderFindsTheLatest(t *testing.T) {
 	}
 }
 
+// TestASlowReaderHoldsNoQueue has a client that reads nothing beside one that reads all: of what the other was told
+// meanwhile nothing is kept.
+func TestASlowReaderHoldsNoQueue(t *testing.T) {
+	inBubble(t, nil, func(q *quiet) {
+		q.services("api")
+		q.service("api", list(instance("api", 1)), nil)
+		free := make(chan struct{})
+		q.group.Go(func() {
+			_ = modern{Server: q.Server}.Get(&pb.GetDestination{Path: api}, &wire{ctx: q.ctx, sent: func(*pb.Update) { <-free }})
+		})
+		fast := q.updates(api, "")
+		const changes = 30
+		var told []weak.Pointer[Pool]
+		for i := range changes {
+			q.service("api", list(instance("api", 2+i)), nil)
+			q.settle()
+			for _, pool := range q.poolsOf(api) {
+				told = append(told, weak.Make(pool))
+			}
+		}
+		runtime.GC()
+		kept := 0
+		for _, pool := range told {
+			if pool.Value() != nil {
+				kept++
+			}
+		}
+		// What there is, and what was before it, of which the next takes what stays.
+		if len(told) != changes || kept > 2 {
+			t.Errorf("%d of %d sets are kept", kept, len(told))
+		}
+		close(free)
+		q.wantHas(fast, "10.0.0.31:8080")
+	})
+}
+
+// poolsOf are the encoded sets of the answer that there is to a question for endpoints.
+func (s *Server) poolsOf(path string) (list []*Pool) {
+	a := s.answerOf(path)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, pool := range a.pools {
+		list = append(list, *pool.value.Load())
+	}
+	return list
+}
+
 // answerOf is the answer that there is to a question for endpoints.
-func (s *served) answerOf(path string) *answer {
+func (s *Server) answerOf(path string) *answer {
 	name, err := names().Parse(path)
 	if err != nil {
-		s.t.Fatal(err)
+		panic(err)
 	}
 	name.Port = 0
 	s.hub.mu.Lock()
