@@ -241,6 +241,15 @@ func (v *Verdicts) release(s *service, now time.Time) []Change {
 
 func byName(a, b *service) int { return strings.Compare(a.name, b.name) }
 
+// Freeze returns the freeze of a service, if there is one.
+func (v *Verdicts) Freeze(service string) (Freeze, bool) {
+	s, ok := v.services[service]
+	if !ok || s.freeze == nil {
+		return Freeze{}, false
+	}
+	return Freeze{s.name, s.freeze.reason, s.freeze.since}, true
+}
+
 // Freezes returns the services whose verdicts are kept, by name.
 func (v *Verdicts) Freezes() []Freeze {
 	var all []Freeze

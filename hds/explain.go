@@ -2,7 +2,6 @@ package hds
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ type Explanation struct {
 	Since  time.Time
 	Why    string
 	Frozen bool
-	Split  Split
 	Votes  []CastVote
 }
 
@@ -38,22 +36,10 @@ func (v *Verdicts) Explain(k Key) (Explanation, bool) {
 	return v.explain(r), true
 }
 
-// ExplainService explains the endpoints of a service, or of all with no name, in order.
-func (v *Verdicts) ExplainService(name string) []Explanation {
-	var all []Explanation
-	for _, r := range slices.SortedFunc(maps.Values(v.records), func(a, b *record) int { return a.duty.compare(b.duty.Key) }) {
-		if name == "" || r.service.name == name {
-			all = append(all, v.explain(r))
-		}
-	}
-	return all
-}
-
 func (v *Verdicts) explain(r *record) Explanation {
 	e := Explanation{Duty: r.duty, Verdict: r.verdict, Since: r.since, Frozen: r.service.freeze != nil}
 	ballots := r.cast(nil)
 	tally := Count(Place{r.duty.Region, r.duty.Zone}, ballots)
-	e.Split = tally.Split
 	for i := range r.ballots {
 		b := &r.ballots[i]
 		vote := CastVote{Checker: b.voter.checker.ID, Vote: ballots[i].Vote, Reason: b.reason(ballots[i].Vote)}
@@ -90,6 +76,9 @@ func (b *ballot) reason(vote Vote) string {
 // why says what keeps the verdict from being what the votes come to, or what they come to.
 func (v *Verdicts) why(r *record, t Tally) string {
 	counted := fmt.Sprintf("%d up and %d down of %d checkers", t.Up, t.Down, t.Checkers)
+	if t.Checkers == 1 {
+		counted = fmt.Sprintf("%d up and %d down of 1 checker", t.Up, t.Down)
+	}
 	switch {
 	case r.service.freeze != nil:
 		return "kept: " + r.service.freeze.reason
@@ -97,6 +86,8 @@ func (v *Verdicts) why(r *record, t Tally) string {
 		return "no checker probes it"
 	case t.Verdict == Unknown && r.verdict != Unknown:
 		return "kept for a while, without a quorum: " + counted
+	case t.Verdict == Unknown && t.Checkers == 1 && t.Up+t.Down == 1:
+		return "its only checker is to say so twice: " + counted
 	case t.Verdict == Unknown:
 		return "no quorum: " + counted
 	case t.Split == Remote:

@@ -103,8 +103,8 @@ func (e *engine) changed(now time.Time) {
 		default:
 		}
 	}
-	for name := range e.services {
-		if all {
+	if all {
+		for name := range e.services {
 			e.look(name, false)
 		}
 	}

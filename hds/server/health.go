@@ -62,36 +62,60 @@ type Vote struct {
 // Health returns what is known of a service, or of all services that have anything to be probed with no name, in
 // order. It is empty for one that has nothing.
 func (s *Server) Health(name string) []ServiceHealth {
-	list := []ServiceHealth{}
+	var names []string
+	var about overview
 	s.ask(func(e *engine, now time.Time) {
 		for _, key := range slices.Sorted(maps.Keys(e.services)) {
-			svc := e.services[key]
-			if name != "" && key != strings.ToLower(name) || len(svc.claims) == 0 {
-				continue
+			if name == "" || key == strings.ToLower(name) {
+				names = append(names, key)
 			}
-			list = append(list, e.health(now, svc))
 		}
+		about = e.overview(now)
 	})
+	list := []ServiceHealth{}
+	for _, key := range names { // one at a time: reports are heard between them
+		s.ask(func(e *engine, now time.Time) {
+			if svc := e.services[key]; svc != nil && len(svc.claims) > 0 {
+				list = append(list, e.health(now, svc, about))
+			}
+		})
+	}
 	return list
 }
 
-func (e *engine) health(now time.Time, s *service) ServiceHealth {
+// overview is what there is to say of all services alike.
+type overview struct {
+	crew crew
+	// blocked are the versions of Envoy that are not given a probe for now.
+	blocked map[hds.Probe][]string
+}
+
+func (e *engine) overview(now time.Time) overview {
+	o := overview{crew: e.crew(), blocked: map[hds.Probe][]string{}}
+	for _, b := range e.canary.Blocked(now) {
+		o.blocked[b.Probe] = append(o.blocked[b.Probe], b.Version)
+	}
+	return o
+}
+
+func (e *engine) health(now time.Time, s *service, about overview) ServiceHealth {
 	refused, notes := s.told()
-	notes = append(notes, e.blocked(now, s)...)
+	notes = append(notes, s.blocked(about.blocked)...)
 	out := ServiceHealth{Service: s.name, Notes: notes, Endpoints: []EndpointHealth{}}
 	for _, r := range refused {
 		out.Refused = append(out.Refused, RefusedEndpoint{addressText(r.Key), r.Reason})
 	}
-	for _, f := range e.verdicts.Freezes() {
-		if f.Service == s.name {
-			since := f.Since.UTC()
-			out.Frozen, out.FrozenSince = f.Reason, &since
-		}
+	if f, ok := e.verdicts.Freeze(s.name); ok {
+		since := f.Since.UTC()
+		out.Frozen, out.FrozenSince = f.Reason, &since
 	}
 	for k, c := range s.probed {
 		x, ok := e.verdicts.Explain(k)
 		if !ok {
 			continue
+		}
+		if len(x.Votes) == 0 && !x.Frozen {
+			x.Why = about.crew.lacks(x)
 		}
 		h := endpointHealth(now, x)
 		h.From, h.Consul = c.from, c.consul()
@@ -102,14 +126,10 @@ func (e *engine) health(now time.Time, s *service) ServiceHealth {
 }
 
 // blocked says which of a service's probes no checker is given for now.
-func (e *engine) blocked(now time.Time, s *service) []string {
-	shapes := map[hds.Probe][]string{}
-	for _, b := range e.canary.Blocked(now) {
-		shapes[b.Probe] = append(shapes[b.Probe], b.Version)
-	}
+func (s *service) blocked(versions map[hds.Probe][]string) []string {
 	texts := map[string]struct{}{}
 	for _, c := range s.probed {
-		for _, version := range shapes[c.duty.Probe] {
+		for _, version := range versions[c.duty.Probe] {
 			texts[fmt.Sprintf("no Envoy %s is given the probe %s for a while: three went away, or did not do it, as they got it", version, probeText(c.duty.Probe))] = struct{}{}
 		}
 	}
@@ -129,7 +149,7 @@ func endpointHealth(now time.Time, x hds.Explanation) EndpointHealth {
 	for _, v := range x.Votes {
 		vote := Vote{Checker: v.Checker, Vote: v.Vote.String(), AgeSeconds: -1, Reason: v.Reason}
 		if !v.Since.IsZero() {
-			vote.AgeSeconds = now.Sub(v.Since).Seconds()
+			vote.AgeSeconds = now.Sub(v.Since).Round(time.Millisecond).Seconds()
 		}
 		h.Votes = append(h.Votes, vote)
 	}

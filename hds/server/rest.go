@@ -76,6 +76,8 @@ func httpStatus(code codes.Code) int {
 		return http.StatusForbidden
 	case codes.FailedPrecondition:
 		return http.StatusConflict
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
 	case codes.Unavailable:
 		return http.StatusServiceUnavailable
 	}

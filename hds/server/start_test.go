@@ -233,7 +233,7 @@ func TestAProbeThatEndsCheckersIsNamed(t *testing.T) {
 	}
 	last := s.comes("d")
 	s.pass(t, time.Second, last)
-	h := s.health(s.now, s.services["api"])
+	h := s.health(s.now, s.services["api"], s.overview(s.now))
 	if len(last.stream.told) != 0 || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "no Envoy 1.40.0 is given the probe tcp every 1s") {
 		t.Errorf("%+v", h)
 	}

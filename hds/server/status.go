@@ -95,7 +95,7 @@ func (s *stream) status(now time.Time, active bool) CheckerStatus {
 		out.State = "working"
 	}
 	if heard := s.reports.Heard(); !heard.IsZero() {
-		out.ReportAgeSeconds = now.Sub(heard).Seconds()
+		out.ReportAgeSeconds = now.Sub(heard).Round(time.Millisecond).Seconds()
 	}
 	return out
 }

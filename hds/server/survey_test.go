@@ -86,7 +86,7 @@ func TestTwoInstancesAtOneAddress(t *testing.T) {
 	if got := s.probes(); !maps.Equal(got, want) {
 		t.Errorf("probed are %v, want %v", got, want)
 	}
-	h := s.health(s.now, s.services["api"])
+	h := s.health(s.now, s.services["api"], s.overview(s.now))
 	if len(h.Notes) != 2 || !strings.Contains(h.Notes[0], "b on n1 has the address 10.1.0.1:80 of a on n1 too") || !strings.Contains(h.Notes[0], "not http") {
 		t.Errorf("notes: %q", h.Notes)
 	}
@@ -109,7 +109,7 @@ func TestAnInstanceThatIsThereByTwoTopicsSharesWithNobody(t *testing.T) {
 		tx.Instances(api, []*facts.Instance{native}, whole)
 		tx.Instances(mesh, []*facts.Instance{native}, whole)
 	})
-	if h := s.health(s.now, s.services["api"]); len(h.Endpoints) != 1 || len(h.Notes)+len(h.Refused) != 0 {
+	if h := s.health(s.now, s.services["api"], s.overview(s.now)); len(h.Endpoints) != 1 || len(h.Notes)+len(h.Refused) != 0 {
 		t.Errorf("%+v", h)
 	}
 }
@@ -121,7 +121,7 @@ func TestANativeInstanceIsProbedByConnectOnly(t *testing.T) {
 	native := placed("a", "n1", "10.1.0.1", 80, byHTTP)
 	native.Service.Connect.Native = true
 	s.commit(func(tx *facts.Tx) { tx.Instances(api, []*facts.Instance{native}, whole) })
-	if h := s.health(s.now, s.services["api"]); len(h.Endpoints) != 0 || len(h.Refused) != 1 {
+	if h := s.health(s.now, s.services["api"], s.overview(s.now)); len(h.Endpoints) != 0 || len(h.Refused) != 1 {
 		t.Errorf("%+v", h)
 	}
 }
