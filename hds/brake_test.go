@@ -176,9 +176,21 @@ func TestAFifthOfEverythingIsFrozen(t *testing.T) {
 	if b.v.Verdict(b.duties[5].Key) != Up || len(b.v.Freezes()) != 10 {
 		t.Errorf("one of 21 is %v, and the freezes are %v", b.v.Verdict(b.duties[5].Key), b.v.Freezes())
 	}
-	small := fleet(9, 2)
-	small.sayAll(StatusAnswered, small.every()...)
-	small.want(words(18, "down"))
+	for _, c := range []struct {
+		services, down int
+		frozen         bool
+	}{{19, 19, false}, {20, 4, false}, {20, 5, true}} {
+		small := fleet(c.services, 1)
+		small.sayAll(StatusAnswered, small.every()[:c.down]...)
+		want := words(c.down, "down", c.services-c.down, "up")
+		if c.frozen {
+			want = words(c.services, "up")
+		}
+		small.want(want)
+		if got := len(small.v.Freezes()); got != map[bool]int{true: c.services}[c.frozen] {
+			t.Errorf("%d of %d went down, and %d are frozen", c.down, c.services, got)
+		}
+	}
 }
 
 func TestAZoneThatIsCutOffFreezesAndDoesNotTakeOut(t *testing.T) {
