@@ -61,6 +61,8 @@ func BenchmarkScale(b *testing.B) {
 		b.ReportMetric(took.Seconds(), "s")
 		b.ReportMetric((after.CPU - before.CPU).Seconds(), "cpu-s")
 		b.ReportMetric(float64(after.Specifiers)/float64(checkers), "specifiers/checker")
+		b.ReportMetric(float64(after.Broken), "broken")
+		b.ReportMetric(float64(after.Silent), "silent")
 	})
 	b.Run(size+"nothing-changes", func(b *testing.B) {
 		measure(b, p, func() {})

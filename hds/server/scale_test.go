@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,8 +27,12 @@ import (
 	"github.com/catenary-mesh/catenary/xds"
 )
 
-// scaleEnv holds how many endpoints the server of the benchmark has; without it there is none.
-const scaleEnv = "CATENARY_HDS_SCALE_ENDPOINTS"
+// scaleEnv holds how many endpoints the server of the benchmark has; without it there is none. profileEnv is a file
+// for a profile of its CPU, until its usage is first asked for with its heap.
+const (
+	scaleEnv   = "CATENARY_HDS_SCALE_ENDPOINTS"
+	profileEnv = "CATENARY_HDS_SCALE_PROFILE"
+)
 
 // usage is what the server has used since it started, and does now.
 type usage struct {
@@ -35,6 +41,18 @@ type usage struct {
 	Checkers, Votes          int
 	Reports, Specifiers      uint64
 	Changes, Broken, Freezes uint64
+	// Silent is how many of the broken said nothing: the others said something else than they should.
+	Silent int
+}
+
+// silences counts what is logged of checkers that are broken because they are silent.
+type silences struct{ n atomic.Int64 }
+
+func (s *silences) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("it has not reported")) {
+		s.n.Add(1)
+	}
+	return len(line), nil
 }
 
 // TestTheServerOfTheBenchmark is no test: it serves in a process of its own, whose use of CPU and memory is then
@@ -50,7 +68,9 @@ func TestTheServerOfTheBenchmark(t *testing.T) {
 		endpoints: endpoints, per: 100, meta: map[string]string{"hds-protocol": "http", "hds-path": "/healthz"},
 		address: func(i int) (string, int) { return "127.0.0.1", firstPort + i },
 	})
-	s := server.New(server.Config{Store: store, Logger: hclog.NewNullLogger(), Datacenter: "dc1", TrustDomain: "catenary.local"})
+	silent := &silences{}
+	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: silent})
+	s := server.New(server.Config{Store: store, Logger: log, Datacenter: "dc1", TrustDomain: "catenary.local"})
 	g, err := grpcserver.New(grpcserver.Config{Logger: hclog.NewNullLogger(), Metrics: uncounted{}, Options: xds.ServerOptions()})
 	if err != nil {
 		t.Fatal(err)
@@ -67,13 +87,16 @@ func TestTheServerOfTheBenchmark(t *testing.T) {
 	defer group.Wait()
 	defer cancel()
 
+	profiled := profile(t)
+	defer profiled()
 	fmt.Println(listener.Addr())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		if lines.Text() == "heap" {
+			profiled()
 			runtime.GC()
 			runtime.GC() // what the first left to finalizers
 		}
-		raw, err := json.Marshal(used(s))
+		raw, err := json.Marshal(used(s, silent))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +104,26 @@ func TestTheServerOfTheBenchmark(t *testing.T) {
 	}
 }
 
-func used(s *server.Server) usage {
+// profile begins the profile that is asked for, if any, and returns what ends it.
+func profile(t *testing.T) func() {
+	name := os.Getenv(profileEnv)
+	if name == "" {
+		return func() {}
+	}
+	file, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sync.OnceFunc(func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	})
+}
+
+func used(s *server.Server, silent *silences) usage {
 	f := s.Figures()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -91,7 +133,7 @@ func used(s *server.Server) usage {
 		CPU:     time.Duration(r.Utime.Nano() + r.Stime.Nano()),
 		Mallocs: mem.Mallocs, Bytes: mem.TotalAlloc, Heap: mem.HeapAlloc,
 		Checkers: f.Checkers, Votes: f.Votes, Reports: f.Reports, Specifiers: f.Specifiers,
-		Changes: f.Changes, Broken: f.BrokenTotal, Freezes: f.Freezes,
+		Changes: f.Changes, Broken: f.BrokenTotal, Freezes: f.Freezes, Silent: int(silent.n.Load()),
 	}
 }
 
