@@ -284,3 +284,25 @@ func FuzzQuotedPaths(f *testing.F) {
 		}
 	})
 }
+
+func FuzzExpressions(f *testing.F) {
+	f.Add(`/users/{id}|/[^/]+\.\d{2,3}$`, "/users/{id}", true)
+	f.Fuzz(func(t *testing.T, raw, path string, fold bool) {
+		m := &chain.HTTPMatch{PathRegex: raw, CaseInsensitive: fold}
+		flags := ""
+		if fold {
+			flags = "(?i)"
+		}
+		want, err := regexp.Compile("^(?:" + flags + "(?:" + raw + "))$")
+		if err != nil {
+			return // it is left out
+		}
+		if _, err := regexp.Compile(raw); err != nil {
+			return // a parenthesis too many, that is closed by ours
+		}
+		got, err := regexp.Compile("^" + pathRegex(m) + "$")
+		if err != nil || got.MatchString(path) != want.MatchString(path) {
+			t.Errorf("%q is written %q, which matches %q otherwise: %v", raw, pathRegex(m), path, err)
+		}
+	})
+}
