@@ -43,6 +43,8 @@ func Choose(q Question) Choice {
 	case c.fromDefinitions(q):
 	case q.DefaultTCP:
 		c.Probe, c.From, c.Found = DefaultProbe(TCP), "default", true
+	case meta.hasPolicy:
+		c.Skipped = append(c.Skipped, policyKey+" is given, and nothing says how to probe it: hds-protocol does, or --hds-default tcp")
 	}
 	if c.Found && q.Mesh {
 		c.Refused = meshProblem(c.Probe)

@@ -89,8 +89,8 @@ func TestWhatIsProbedIsChosenInOrder(t *testing.T) {
 		t.Errorf("with an empty definition: %+v", got)
 	}
 	q.DefaultTCP = false
-	if got := Choose(q); got.Found || got.Refused != "" || got.Policy != Only {
-		t.Errorf("with nothing: %+v", got)
+	if got := Choose(q); got.Found || got.Refused != "" || got.Policy != Only || len(got.Skipped) != 2 || !strings.Contains(got.Skipped[1], "hds-policy is given") {
+		t.Errorf("with a policy alone: %+v", got)
 	}
 }
 

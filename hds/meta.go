@@ -18,6 +18,8 @@ type probeMeta struct {
 	// hasProbe is false where there is no key but the policy's.
 	hasProbe bool
 	policy   Policy
+	// hasPolicy is whether there is a key for it.
+	hasPolicy bool
 }
 
 // metaKey is a key of Meta: how its value changes the probe. The order of metaKeys does not matter, but
@@ -66,6 +68,7 @@ func parseMeta(service, instance map[string]string) (probeMeta, error) {
 		if !slices.Contains([]Policy{And, Consul, Only}, meta.policy) {
 			return meta, fmt.Errorf("%s is %.40q, and must be and, consul or hds", policyKey, v)
 		}
+		meta.hasPolicy = true
 		delete(keys, policyKey)
 	}
 	if meta.hasProbe = len(keys) > 0; !meta.hasProbe {
