@@ -3,6 +3,7 @@ package destination
 import (
 	"maps"
 	"net/netip"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -81,7 +82,7 @@ func (p Place) DescribeInstance(view facts.View, in *facts.Instance, addr netip.
 	t := &chain.Target{Service: service, Datacenter: p.Datacenter}
 	if meshed && !p.Plain {
 		ep.Identity = snapshot.SpiffeID(p.TrustDomain, t)
-		ep.ServerName = service + ".default." + p.Datacenter + ".internal." + p.TrustDomain
+		ep.ServerName = strings.ToLower(service) + "." + namespace + "." + p.Datacenter + ".internal." + p.TrustDomain
 	}
 	ep.Opaque = !chain.IsLayer7(r.protocol(t))
 	profile := DefaultProfile()

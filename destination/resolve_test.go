@@ -151,6 +151,19 @@ func TestWhatCannotBeDialledIsNoted(t *testing.T) {
 	}
 }
 
+// TestASidecarThatTLSCannotAskForIsLeftOut has names of services that no certificate can be asked for by: proxies would
+// dial their sidecars in plaintext.
+func TestASidecarThatTLSCannotAskForIsLeftOut(t *testing.T) {
+	for _, name := range []string{"my api", strings.Repeat("a", 64), "api-"} {
+		w := newWorld(t)
+		w.services(name)
+		w.service(name, list(instance(name, 1)), list(sidecar(name, 1)))
+		if r := w.expect(Name{Service: name, Datacenter: "dc1", Port: 80}.Authority(), "no endpoints"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "1 sidecars are left out") {
+			t.Errorf("of %q the notes are %q", name, r.Notes)
+		}
+	}
+}
+
 func TestOpaqueIsWhatSpeaksTCP(t *testing.T) {
 	w := newWorld(t)
 	w.services("api")
@@ -208,11 +221,11 @@ func TestDescriptions(t *testing.T) {
 	if overridesOf(d.Profile) != "v2.api.service.dc1.consul:81=10000" || d.Profile.GetOpaqueProtocol() {
 		t.Errorf("of a subset: %+v", d)
 	}
-	in := sidecar("api", 1)
+	in := sidecar("API", 1)
 	described := place1().DescribeInstance(w.store.View(), in, netip.MustParseAddrPort("10.0.0.1:20000"), "")
 	e := described.Profile.At(described.Set, Encoder{})
 	if e.GetEndpoint().GetTlsIdentity().GetServerName().GetName() != "api.default.dc1.internal.x.consul" || len(e.GetDstOverrides()) > 0 ||
-		e.GetEndpoint().GetMetricLabels()["service"] != "api" || e.GetFullyQualifiedName() != "" {
+		e.GetEndpoint().GetMetricLabels()["service"] != "API" || e.GetFullyQualifiedName() != "" {
 		t.Errorf("of an instance: %v", e.DestinationProfile)
 	}
 }

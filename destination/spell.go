@@ -67,6 +67,16 @@ func isDNS(host string) bool {
 	return true
 }
 
+// isServerName reports whether a name is one that TLS can ask for.
+func isServerName(name string) bool {
+	for label := range strings.SplitSeq(strings.ToLower(name), ".") {
+		if checkLabel(label) != nil {
+			return false
+		}
+	}
+	return isDNS(name)
+}
+
 // Words that no name of DNS can have are spelled in hexadecimal, in as many labels as it takes: Consul lets services
 // and subsets have such names, and a splitter may send to them.
 const (

@@ -90,6 +90,11 @@ func (r *resolver) endpoints(t *chain.Target, mesh, plain snapshot.EndpointSetKe
 		meshed, _ = r.r.Instances(mesh.Topic)
 		identity := snapshot.SpiffeID(r.TrustDomain, identified(t, meshed))
 		list = r.members(mesh, nil)
+		if len(list) > 0 && !isServerName(t.SNI) {
+			// A proxy takes an identity with such a name for none, and would dial in plaintext.
+			r.out.Notes = append(r.out.Notes, fmt.Sprintf("%d sidecars are left out: %q is no name to ask for in TLS", len(list), clean(t.SNI)))
+			list = nil
+		}
 		for i := range list {
 			list[i].ServerName, list[i].Identity = t.SNI, identity
 		}
