@@ -46,6 +46,12 @@ Routes = [
 		t.Errorf("the routes are\n[%s, want\n%s", routes, want)
 	}
 
+	for what, want := range map[string]float64{"left-out": 1, "weakened": 1} {
+		if got := s.catenary.Metrics()[`catenary_linkerd_profile_routes{what="`+what+`"}`]; got != want {
+			t.Errorf("%v routes are %s by the metrics, want %v", got, what, want)
+		}
+	}
+
 	// What says the same is not said again: the next message is that of the next change.
 	s.WriteEntry(strings.ReplaceAll(router, "9s", "8s"))
 	s.DeleteEntry("service-router", "api")
