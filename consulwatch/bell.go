@@ -34,7 +34,10 @@ func (b *bell) apply(e *subscribe.Event) (rings bool) {
 		b.reset()
 		return false
 	case *subscribe.Event_EndOfSnapshot:
-		b.live, rings = true, true
+		b.live, b.index = true, max(b.index, e.GetIndex())
+		// The token may have lost its rights between the reading and the stream, which no event tells: Consul ends the
+		// streams that there are. Of registrations there are too many to have all of them read once more.
+		return b.kind != facts.TopicProxies || e.GetIndex() > b.read
 	case *subscribe.Event_EventBatch:
 		for _, one := range p.EventBatch.GetEvents() {
 			rings = b.news(one) || rings

@@ -47,8 +47,13 @@ func TestWhatRingsTheBell(t *testing.T) {
 			{"one that goes", listed(7, down), true},
 			{"several", batch(8, listed(8, up), listed(8, down)), true},
 		}},
-		"what was read before is not read again": {facts.TopicEntries, 7, []step{
-			{"the end of the snapshot", ended(5), false},
+		"what registrations were read before is not read again": {facts.TopicProxies, 7, []step{
+			{"the snapshot", sidecar(5, 5, up), false},
+			{"its end", ended(5), false},
+			{"news", sidecar(8, 8, up), true},
+		}},
+		"what was read before is read once more, in case that rights were lost": {facts.TopicEntries, 7, []step{
+			{"the end of the snapshot", ended(5), true},
 			{"what is replayed", listed(6, up), false},
 			{"the same", listed(7, up), false},
 			{"news", listed(8, up), true},
