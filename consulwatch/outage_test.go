@@ -250,7 +250,7 @@ func (o *onCluster) follower() *testenv.Consul {
 // elected waits until the servers have a leader that is not dead.
 func (o *onCluster) elected(dead *testenv.Consul) {
 	o.Helper()
-	testenv.Eventually(o.T, soon, func() error {
+	testenv.Eventually(o.T, time.Minute, func() error {
 		leader, err := o.agent.Client().Status().Leader()
 		if err == nil && (leader == "" || dead != nil && leader == dead.RPCAddr()) {
 			err = errors.New("no leader yet")
@@ -259,17 +259,24 @@ func (o *onCluster) elected(dead *testenv.Consul) {
 	})
 }
 
-// converges flips a check, and fails the test unless the flip arrives within 5 s of a moment.
+// converges flips a check, and fails the test unless the flip arrives within 5 s of a moment, or of when a leader that
+// was lost again is back.
 func (o *onCluster) converges(what string, elected time.Time) {
 	o.Helper()
 	o.flips++
 	status := []string{api.HealthPassing, api.HealthCritical}[o.flips%2]
-	testenv.Eventually(o.T, soon, func() error { return o.agent.TrySetCheck("s00", status) }) // the first write may hit the election
+	testenv.Eventually(o.T, time.Minute, func() error { // the first writes may hit the election, or another
+		err := o.agent.TrySetCheck("s00", status)
+		if err != nil {
+			elected = time.Now()
+		}
+		return err
+	})
 	o.eventually(instances(o.topics[0], facts.Present, "s00:"+status))
 	took := time.Since(elected)
 	o.Logf("%s: converged %v after there was a leader", what, took)
-	if took > 5*time.Second {
-		o.Errorf("%s: it took %v after there was a leader", what, took)
+	if took > generous*5*time.Second {
+		o.Errorf("%s: it took %v after there was a leader; want 5 s, and no machine takes %d times as long", what, took, generous)
 	}
 }
 

@@ -30,7 +30,8 @@ func onServers(t *testing.T) (*fleet, *testenv.Cluster) {
 // follows waits until a change of a check is written, reaches a connected Envoy, and is taken back.
 func (f *fleet) follows(t *testing.T, port int, id, good string) time.Duration {
 	t.Helper()
-	testenv.Eventually(t, patience, func() error { return f.consul.TrySetCheck(id, "critical") })
+	// On a busy machine servers elect a leader more than once.
+	testenv.Eventually(t, time.Minute, func() error { return f.consul.TrySetCheck(id, "critical") })
 	begin := time.Now()
 	answers(t, port, "503")
 	took := time.Since(begin)
@@ -65,7 +66,7 @@ func TestServersOfConsulThatDieTakeNothingAway(t *testing.T) {
 		})
 		took := f.follows(t, stock, "stock-s1", "s1")
 		t.Logf("%s: a change took %v", what, took)
-		if took > 5*time.Second {
+		if took > patience {
 			t.Errorf("%s: a change took %v", what, took)
 		}
 	}
