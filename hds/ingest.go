@@ -33,8 +33,10 @@ type Reports struct {
 	hasLast   bool
 	heard     time.Time
 	excused   time.Duration // since heard
+	late      time.Duration // since told
 	matched   time.Time
 	mismatch  string
+	misses    int // reports in a row that do not match, since told
 	everHeard bool
 	everTold  bool
 }
@@ -83,8 +85,12 @@ func (r *Reports) Told(now time.Time, s Specifier) {
 	}
 	r.most = max(r.most, len(r.seats))
 	// The same bytes mean something else now.
-	r.told, r.hasLast, r.round = now, false, 0
+	r.hasLast, r.round = false, 0
+	r.Handed(now)
 }
+
+// Handed notes that what the checker was told is on its way to it: only what comes from now on can be about that.
+func (r *Reports) Handed(now time.Time) { r.told, r.late, r.misses = now, 0, 0 }
 
 // Forget has the next report be news from end to end.
 func (r *Reports) Forget() {
@@ -100,9 +106,7 @@ func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 	sum := maphash.Bytes(r.seed, raw)
 	if r.hasLast && sum == r.last {
 		r.heard, r.excused = now, 0
-		if r.mismatch == "" {
-			r.matched = now
-		}
+		r.judge(now)
 		return nil, nil
 	}
 	if most := leastLimit + r.most*limitEach; len(raw) > most {
@@ -121,10 +125,16 @@ func (r *Reports) Receive(now time.Time, raw []byte) ([]Observation, error) {
 	}
 	r.last, r.hasLast, r.heard, r.excused, r.everHeard = sum, true, now, 0, true
 	changed := r.compare()
-	if r.mismatch == "" {
-		r.matched = now
-	}
+	r.judge(now)
 	return changed, nil
+}
+
+func (r *Reports) judge(now time.Time) {
+	if r.mismatch != "" {
+		r.misses++
+		return
+	}
+	r.matched, r.misses = now, 0
 }
 
 // Bounds of a report: Envoy takes some 300 bytes for an endpoint, and the names of clusters beside.
@@ -236,20 +246,32 @@ func (r *Reports) Problem(now time.Time) string {
 	if r.Silent(now) {
 		return fmt.Sprintf("it has not reported for %v", now.Sub(r.heard).Round(time.Millisecond))
 	}
-	// Reports that were on their way as the duty changed are about the old one.
-	if r.everHeard && r.mismatch != "" && now.Sub(r.told) > r.grace() && now.Sub(r.matched) > r.grace() {
+	if r.astray() {
 		return r.mismatch
 	}
 	return ""
 }
+
+// astray reports whether the checker goes on with something else than it was told. Reports that were on their way as
+// the duty changed are about the old one, and they may come late, and several at once: it is the time until a report
+// came that counts, and not that since then.
+func (r *Reports) astray() bool {
+	return r.misses >= leastMisses && r.heard.Sub(r.told)-r.late > r.grace() && r.heard.Sub(r.matched) > r.grace()
+}
+
+// leastMisses is how many reports in a row are about something else: one may have been held up.
+const leastMisses = 2
 
 // Silent reports whether the checker has said nothing for too long, since it was told of anything.
 func (r *Reports) Silent(now time.Time) bool {
 	return r.everTold && now.Sub(r.heard)-r.excused > Patience(r.interval)
 }
 
-// Excuse has so much of the time not count as silence: it was who listens that was late.
-func (r *Reports) Excuse(d time.Duration) { r.excused += d }
+// Excuse has so much of the time not count as silence, nor as time to do as told: it was who listens that was late.
+func (r *Reports) Excuse(d time.Duration) {
+	r.excused += d
+	r.late += d
+}
 
 func (r *Reports) grace() time.Duration { return max(2*r.interval, time.Second) }
 

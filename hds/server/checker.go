@@ -45,6 +45,7 @@ type stream struct {
 	// interval is how often it was told to report.
 	interval time.Duration
 	heard    uint64
+	writing  time.Time // since when it is written what it was told; zero when nothing is
 	// broken says why it has no duties; strikes count how often that was so.
 	broken  string
 	astray  bool      // it is for what it reported
@@ -146,6 +147,8 @@ const (
 	mostPenance  = 5 * time.Minute
 )
 
+const mostWriting = 10 * time.Second
+
 // judge looks whether a checker's streams are fit for duty.
 func (e *engine) judge(c *checker, now time.Time) {
 	for _, s := range slices.Clone(c.streams) {
@@ -157,10 +160,13 @@ func (e *engine) judge(c *checker, now time.Time) {
 		if s.reports.Silent(now) && s.speaks.Load() {
 			continue // who listens is late
 		}
+		if !s.reports.Silent(now) && s.writes(now) {
+			continue // it cannot do yet as it was told
+		}
 		switch {
 		case problem != "" && s.broken == "":
 			s.astray = !s.reports.Silent(now)
-			if s.astray && !e.mayBreak() {
+			if s.astray && !e.mayBreak(c) {
 				continue
 			}
 			s.broken = problem
@@ -182,16 +188,20 @@ func (e *engine) judge(c *checker, now time.Time) {
 	}
 }
 
+// writes reports whether what the stream was told last is still being written. Who does not read for longer than that
+// is to blame for it.
+func (s *stream) writes(now time.Time) bool {
+	return !s.writing.IsZero() && now.Sub(s.writing) < mostWriting
+}
+
 // mayBreak reports whether one more checker may lose its duties for what it reports. When many are late to do as
 // they were told, it is the machine or the network that is slow: others would be as late, with more to do, until
-// nobody is left.
-func (e *engine) mayBreak() bool {
+// nobody is left. An identity counts once, however many connections it spoils.
+func (e *engine) mayBreak(c *checker) bool {
 	astray := 0
-	for _, c := range e.checkers {
-		for _, s := range c.streams {
-			if s.astray && s.broken != "" {
-				astray++
-			}
+	for _, other := range e.checkers {
+		if other != c && slices.ContainsFunc(other.streams, func(s *stream) bool { return s.astray && s.broken != "" }) {
+			astray++
 		}
 	}
 	return astray == 0 || astray*3 < len(e.checkers)
@@ -319,6 +329,9 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 		return nil
 	}
 	s.offered, s.sent, s.told = nil, o.bytes, o.duties
+	if s.lease == nil {
+		s.writing = now
+	}
 	s.reports.Told(now, o.spec)
 	e.counts.Specifiers++
 	anew := s.interval != o.spec.Interval
@@ -332,6 +345,12 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 		e.settleSoon(now)
 	}
 	return o.message
+}
+
+// handed notes that what was taken is written.
+func (s *stream) handed(now time.Time) {
+	s.writing = time.Time{}
+	s.reports.Handed(now)
 }
 
 // sent notes what a stream tries of what it was told.

@@ -199,6 +199,9 @@ func (s *Server) write(ctx context.Context, st grpc.ServerStream, h *stream) err
 		if err := st.SendMsg(m); err != nil {
 			return err
 		}
+		if err := s.do(ctx, func(_ *engine, now time.Time) { h.handed(now) }); err != nil {
+			return err
+		}
 	}
 }
 
