@@ -22,7 +22,9 @@ func (s *still) strays(t *testing.T, d time.Duration, fleet []*envoy, astray ...
 	for end := s.now.Add(d); s.now.Before(end); {
 		s.pass(t, 250*time.Millisecond, fleet...)
 		for _, e := range astray {
-			s.take(s.now, e.stream)
+			if s.take(s.now, e.stream) != nil {
+				e.handed(s.now)
+			}
 			if err := s.hear(s.now, e.stream, raw); err != nil {
 				t.Fatal(err)
 			}

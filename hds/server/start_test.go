@@ -39,6 +39,7 @@ func (s *still) comes(id string) *envoy {
 func (e *envoy) act(t *testing.T, s *still) {
 	t.Helper()
 	if m := s.take(s.now, e.stream); m != nil {
+		e.handed(s.now)
 		if e.spec == nil || m.GetInterval().AsDuration() != e.spec.GetInterval().AsDuration() {
 			e.next = s.now.Add(m.GetInterval().AsDuration())
 		}
