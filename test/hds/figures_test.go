@@ -175,33 +175,13 @@ func TestHowSoonWhoRefusesIsDown(t *testing.T) {
 		f.checker(fmt.Sprintf("checker-%d", i))
 	}
 	names, backends := f.startBackends(samples, "hds-protocol", "tcp", "hds-interval", "1s")
-	var text strings.Builder
-	var well []*testenv.Backend
-	for range shared {
-		well = append(well, testenv.StartTCPBackend(t, "v1"))
-	}
-	for i := range others {
-		name := fmt.Sprint("well", i)
-		names = append(names, name)
-		for j, b := range well {
-			text.WriteString(instance(name, fmt.Sprint(name, "-", j), b.Port, "hds-protocol", "tcp", "hds-interval", "10s"))
-		}
-	}
-	f.write("well.hcl", text.String())
+	names = append(names, f.startWell(others, shared)...)
 	h := f.watch(names...)
 	f.checkers(4)
 	f.known(samples + others*shared)
 
 	lag := measureLags(t, 5*time.Millisecond)
-	gone := map[int]time.Time{}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for _, b := range backends {
-		<-timer.C
-		timer.Reset(apart/2 + time.Duration(rand.Int64N(int64(apart))))
-		gone[b.Port] = time.Now()
-		b.Stop()
-	}
+	gone := stopAll(backends, apart)
 	testenv.Eventually(t, patience, func() error {
 		for port := range gone {
 			if err := h.is(port, "UNHEALTHY"); err != nil {
@@ -226,10 +206,44 @@ func TestHowSoonWhoRefusesIsDown(t *testing.T) {
 	if limit := 1100*time.Millisecond + hops*lag.at(50); p50 > limit {
 		t.Errorf("p50 is %v, want %v at most", p50, limit)
 	}
-	if limit := 1800*time.Millisecond + hops*lag.at(99); p99 > limit {
+	// When the machine stands still, all are late that go down meanwhile, and those are more than one in a hundred.
+	if limit := 1800*time.Millisecond + max(hops*lag.at(99), lag.at(100)); p99 > limit {
 		t.Errorf("p99 is %v, want %v at most", p99, limit)
 	}
 	if m := f.catenary.Metrics(); m["catenary_hds_freezes_total"] > 0 {
 		t.Errorf("%v freezes", m["catenary_hds_freezes_total"])
 	}
+}
+
+// startWell starts so many services that are well, with the same instances, and returns their names.
+func (f *fleet) startWell(services, instances int) (names []string) {
+	f.t.Helper()
+	var text strings.Builder
+	var backends []*testenv.Backend
+	for range instances {
+		backends = append(backends, testenv.StartTCPBackend(f.t, "v1"))
+	}
+	for i := range services {
+		name := fmt.Sprint("well", i)
+		names = append(names, name)
+		for j, b := range backends {
+			text.WriteString(instance(name, fmt.Sprint(name, "-", j), b.Port, "hds-protocol", "tcp", "hds-interval", "10s"))
+		}
+	}
+	f.write("well.hcl", text.String())
+	return names
+}
+
+// stopAll stops backends about so long after each other, and returns when each was.
+func stopAll(backends []*testenv.Backend, apart time.Duration) map[int]time.Time {
+	gone := map[int]time.Time{}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for _, b := range backends {
+		<-timer.C
+		timer.Reset(apart/2 + time.Duration(rand.Int64N(int64(apart))))
+		gone[b.Port] = time.Now()
+		b.Stop()
+	}
+	return gone
 }
