@@ -212,8 +212,8 @@ func TestWhatGoesInAnOutageIsGoneSoonAfter(t *testing.T) {
 		r.eventually(all(instances(apiHealth, facts.Absent), serviceIs("dc1", "api", facts.Absent)))
 		took := time.Since(back)
 		t.Logf("%s: gone after %v", how, took)
-		if took > most {
-			t.Errorf("%s: it took %v after Consul was back; want %v at most", how, took, most)
+		if took > generous*most {
+			t.Errorf("%s: it took %v after Consul was back; want %v, and no machine takes %d times as long", how, took, most, generous)
 		}
 	}
 }
