@@ -144,6 +144,25 @@ func TestEncodingHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+// TestVerdictsOfProbesCount has an endpoint that probes find down: Linkerd's proxies are told the health that Envoys are.
+func TestVerdictsOfProbesCount(t *testing.T) {
+	inBubble(t, nil, func(q *quiet) {
+		q.services("api")
+		q.service("api", list(instance("api", 1), instance("api", 2)), nil)
+		s := q.updates(api, "")
+		q.wantTold(s, "add 10.0.0.1:8080 10.0.0.2:8080")
+		verdicts := func(v facts.Verdicts) {
+			q.store.Commit(func(tx *facts.Tx) { tx.Verdicts(facts.VerdictsOf("dc1", "api"), v) })
+		}
+		verdicts(facts.Verdicts{instanceAddr(2): {}})
+		q.wantTold(s, "remove 10.0.0.2:8080")
+		verdicts(facts.Verdicts{instanceAddr(1): {}, instanceAddr(2): {}})
+		q.wantTold(s, "none exists=true")
+		verdicts(facts.Verdicts{instanceAddr(2): {Up: true}})
+		q.wantTold(s, "add 10.0.0.1:8080 10.0.0.2:8080")
+	})
+}
+
 // TestTheZoneOfANode is that of any instance on it that is followed, and proxies hear when it becomes known.
 func TestTheZoneOfANode(t *testing.T) {
 	inBubble(t, nil, func(q *quiet) {

@@ -83,7 +83,11 @@ func (l *linkerd) proxies() []admin.Proxy {
 	}
 	var list []admin.Proxy
 	for _, st := range server.Streams() {
-		list = append(list, linkerdProxy(st))
+		p := linkerdProxy(st)
+		if l.config.Place.Plain {
+			p.Kind = string(snapshot.Plain)
+		}
+		list = append(list, p)
 	}
 	return list
 }
