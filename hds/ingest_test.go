@@ -137,6 +137,35 @@ func TestOneAddressInTwoClustersOfAFlatReport(t *testing.T) {
 	}
 }
 
+// A report that was on its way as the duty changed says nothing later either, nor does one that was read late.
+func TestWhatWasSaidBeforeACheckerCouldKnowIsNotHeldAgainstIt(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	r, spec, duties := told(start, 3)
+	more, _ := Compose(all(), time.Second, append(duties, duty(3, "", "")))
+	old := report(t, spec, false, healthy)
+	fine := func(heard, until float64) {
+		t.Helper()
+		if _, err := r.Receive(at(heard), old); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Problem(at(until)); got != "" {
+			t.Fatalf("after %v s the problem is %q", until, got)
+		}
+	}
+	fine(1, 1)
+	r.Told(at(2), more)
+	fine(2.1, 5)
+	r.Handed(at(5)) // it was written no earlier
+	fine(5.5, 5.5)
+	fine(6.9, 8)
+	r.Excuse(time.Second)
+	fine(7.9, 7.9)
+	if _, err := r.Receive(at(8.9), old); err != nil || r.Problem(at(8.9)) == "" {
+		t.Error("a checker that goes on with its old duties is not found out")
+	}
+}
+
 func TestACheckerIsBrokenWhenItIsSilentOrReportsSomethingElse(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }

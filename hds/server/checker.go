@@ -141,72 +141,6 @@ func (e *engine) leave(now time.Time, s *stream, how hds.Departure) {
 	e.log.Info("a checker disconnected", "checker", s.id, "node", s.hello.NodeID, "address", s.address)
 }
 
-// Bounds of how long a checker that was broken has no duties.
-const (
-	firstPenance = 5 * time.Second
-	mostPenance  = 5 * time.Minute
-)
-
-const mostWriting = 10 * time.Second
-
-// judge looks whether a checker's streams are fit for duty.
-func (e *engine) judge(c *checker, now time.Time) {
-	for _, s := range slices.Clone(c.streams) {
-		if s.lease != nil && now.After(s.lease.expires) {
-			e.leave(now, s, hds.Orderly)
-			continue
-		}
-		problem := s.reports.Problem(now)
-		if s.reports.Silent(now) && s.speaks.Load() {
-			continue // who listens is late
-		}
-		if !s.reports.Silent(now) && s.writes(now) {
-			continue // it cannot do yet as it was told
-		}
-		switch {
-		case problem != "" && s.broken == "":
-			s.astray = !s.reports.Silent(now)
-			if s.astray && !e.mayBreak(c) {
-				continue
-			}
-			s.broken = problem
-			s.strikes++
-			s.mended = now.Add(min(firstPenance<<min(s.strikes-1, 10), mostPenance))
-			e.counts.Broken++
-			e.log.Warn("a checker is broken: others get its duties", "checker", s.id, "node", s.hello.NodeID, "reason", problem)
-			if c.active == s {
-				e.retire(now, c, hds.Broken)
-			}
-			e.offer(s, nil, nil)
-		case problem == "" && s.broken != "" && now.After(s.mended):
-			s.broken = ""
-			e.log.Info("a checker is fit again", "checker", s.id, "node", s.hello.NodeID)
-			if c.active == nil {
-				e.activate(c, s)
-			}
-		}
-	}
-}
-
-// writes reports whether what the stream was told last is still being written. Who does not read for longer than that
-// is to blame for it.
-func (s *stream) writes(now time.Time) bool {
-	return !s.writing.IsZero() && now.Sub(s.writing) < mostWriting
-}
-
-// mayBreak reports whether one more checker may lose its duties for what it reports. When many are late to do as
-// they were told, it is the machine or the network that is slow: others would be as late, with more to do, until
-// nobody is left. An identity counts once, however many connections it spoils.
-func (e *engine) mayBreak(c *checker) bool {
-	astray := 0
-	for _, other := range e.checkers {
-		if other != c && slices.ContainsFunc(other.streams, func(s *stream) bool { return s.astray && s.broken != "" }) {
-			astray++
-		}
-	}
-	return astray == 0 || astray*3 < len(e.checkers)
-}
-
 // tell composes what a checker is to do now.
 func (e *engine) tell(now time.Time, c *checker) {
 	s := c.active
@@ -329,9 +263,6 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 		return nil
 	}
 	s.offered, s.sent, s.told = nil, o.bytes, o.duties
-	if s.lease == nil {
-		s.writing = now
-	}
 	s.reports.Told(now, o.spec)
 	e.counts.Specifiers++
 	anew := s.interval != o.spec.Interval
@@ -347,7 +278,16 @@ func (e *engine) take(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
 	return o.message
 }
 
-// handed notes that what was taken is written.
+// write takes what is to be written to a stream now.
+func (e *engine) write(now time.Time, s *stream) *healthv3.HealthCheckSpecifier {
+	m := e.take(now, s)
+	if m != nil {
+		s.writing = now
+	}
+	return m
+}
+
+// handed notes that it is written.
 func (s *stream) handed(now time.Time) {
 	s.writing = time.Time{}
 	s.reports.Handed(now)

@@ -54,6 +54,7 @@ type engine struct {
 	awaiting bool
 	frozen   map[string]bool
 	counts   counts
+	astray   int // checkers that are broken for what they report
 	lastTick time.Time
 	// strayed means that others are needed than when the engine last followed.
 	strayed  bool
@@ -155,6 +156,7 @@ func (e *engine) excuse(late time.Duration) {
 
 // inspect looks for what time alone has changed.
 func (e *engine) inspect(now time.Time) {
+	e.countAstray()
 	for _, c := range e.checkers {
 		e.judge(c, now)
 	}

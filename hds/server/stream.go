@@ -190,7 +190,7 @@ func (s *Server) write(ctx context.Context, st grpc.ServerStream, h *stream) err
 		case <-h.bell:
 		}
 		var m *healthv3.HealthCheckSpecifier
-		if err := s.do(ctx, func(e *engine, now time.Time) { m = e.take(now, h) }); err != nil {
+		if err := s.do(ctx, func(e *engine, now time.Time) { m = e.write(now, h) }); err != nil {
 			return err
 		}
 		if m == nil {
