@@ -142,7 +142,7 @@ func TestWhatCannotBeDialledIsNoted(t *testing.T) {
 	named, portless, fine := instance("api", 1), instance("api", 2), instance("api", 3)
 	named.Service.Address, portless.Service.Port = "backend.example.com", 0
 	w.service("api", list(named, portless, fine), nil)
-	if r := w.expect(api, "some: 10.0.0.3:8080"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], `2 instances are left out, such as "api-1" at "backend.example.com"`) {
+	if r := w.expect(api, "some: 10.0.0.3:8080"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], `instances left out: 2, such as "api-1" at "backend.example.com"`) {
 		t.Errorf("the notes are %q", r.Notes)
 	}
 	w.service("api", list(portless), list(sidecar("api", 2))) // dialled through its sidecar, it needs no port
@@ -158,7 +158,7 @@ func TestASidecarThatTLSCannotAskForIsLeftOut(t *testing.T) {
 		w := newWorld(t)
 		w.services(name)
 		w.service(name, list(instance(name, 1)), list(sidecar(name, 1)))
-		if r := w.expect(Name{Service: name, Datacenter: "dc1", Port: 80}.Authority(), "no endpoints"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "1 sidecars are left out") {
+		if r := w.expect(Name{Service: name, Datacenter: "dc1", Port: 80}.Authority(), "no endpoints"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "sidecars left out: 1") {
 			t.Errorf("of %q the notes are %q", name, r.Notes)
 		}
 	}

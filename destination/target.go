@@ -92,7 +92,7 @@ func (r *resolver) endpoints(t *chain.Target, mesh, plain snapshot.EndpointSetKe
 		list = r.members(mesh, nil)
 		if len(list) > 0 && !isServerName(t.SNI) {
 			// A proxy takes an identity with such a name for none, and would dial in plaintext.
-			r.out.Notes = append(r.out.Notes, fmt.Sprintf("%d sidecars are left out: %q is no name to ask for in TLS", len(list), clean(t.SNI)))
+			r.out.Notes = append(r.out.Notes, fmt.Sprintf("sidecars left out: %d: %q is no name that TLS can ask for", len(list), clean(t.SNI)))
 			list = nil
 		}
 		for i := range list {
@@ -155,7 +155,7 @@ func (r *resolver) noteOdd(odd []snapshot.Member) {
 		return
 	}
 	first := odd[0]
-	r.out.Notes = append(r.out.Notes, fmt.Sprintf("%d instances are left out, such as %q at %q, port %d: Linkerd dials only IPs with a port",
+	r.out.Notes = append(r.out.Notes, fmt.Sprintf("instances left out: %d, such as %q at %q, port %d: Linkerd dials only IPs with a port",
 		len(odd), clean(first.Instance.Service.ID), clean(first.Endpoint.Address), first.Endpoint.Port))
 }
 
