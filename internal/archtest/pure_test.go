@@ -18,7 +18,7 @@ func purePackages() []string {
 // pureFiles are the pure part of packages whose other files do I/O.
 func pureFiles() []string {
 	return []string{
-		"destination/names.go", "destination/token.go", "destination/set.go", "destination/seen.go", "destination/http2.go", "destination/encode.go",
+		"destination/names.go", "destination/spell.go", "destination/token.go", "destination/set.go", "destination/seen.go", "destination/http2.go", "destination/encode.go",
 		"destination/get.go", "destination/resolve.go", "destination/target.go", "destination/describe.go", "destination/book.go", "destination/profile.go", "destination/routes.go", "destination/shadow.go",
 	}
 }
