@@ -24,6 +24,9 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := depend(root); err != nil {
+		return "", fmt.Errorf("testenv: the sources of catenary: %w", err)
+	}
 	program := filepath.Join(root, ".tools", "catenary"+strings.ReplaceAll(raceFlag, "=", ""))
 	// Test binaries that start together find it built by the first, and do not all link it.
 	lock, err := os.OpenFile(program+".lock", os.O_CREATE|os.O_RDWR, 0o644)
@@ -41,6 +44,25 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	}
 	return program, nil
 })
+
+// depend reads the directories of the program's packages, by which the go command knows that a result depends on
+// them: it keeps results of tests, and does not see what another process compiles.
+func depend(root string) error {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{.Dir}}", "./cmd/catenary")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	for dir := range strings.Lines(string(out)) {
+		if dir = strings.TrimSpace(dir); strings.HasPrefix(dir, root+string(filepath.Separator)) {
+			if _, err := os.ReadDir(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Race reports whether the tests, and with them the program, are built with the race detector: then both take
 // several times as long.
