@@ -30,3 +30,13 @@ func TestTheListenersLatenessIsNoSilence(t *testing.T) {
 		t.Errorf("an excuse outlasts a report; error %v", err)
 	}
 }
+
+func TestPatienceIsThreeReportsAndTwoSecondsAtTheLeast(t *testing.T) {
+	for interval, want := range map[time.Duration]time.Duration{
+		5 * time.Millisecond: 2 * time.Second, 500 * time.Millisecond: 2 * time.Second, time.Second: 3 * time.Second, time.Minute: 3 * time.Minute,
+	} {
+		if got := Patience(interval); got != want {
+			t.Errorf("who reports each %v may be silent for %v, want %v", interval, got, want)
+		}
+	}
+}

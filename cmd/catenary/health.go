@@ -30,7 +30,7 @@ again. That needs the operator's token (--token-file) unless the server is on th
 The exit code is 1 when an endpoint is down, cannot be probed, or a service is frozen, and 3 when the server
 does not answer.`,
 		Example: "  catenary health api\n  catenary health --release api",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMost("SERVICE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, service := admin.NewClient(addr), ""
 			if len(args) > 0 {
