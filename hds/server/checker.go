@@ -79,7 +79,7 @@ func (e *engine) join(now time.Time, s *stream) error {
 	}
 	c.streams = append(c.streams, s)
 	if c.active == nil {
-		e.activate(c, s) // and it is told soon: to be told nothing first would end what it probes meanwhile
+		e.activate(now, c, s) // and it is told soon: to be told nothing first would end what it probes meanwhile
 	} else {
 		e.offer(s, nil, nil)
 	}
@@ -88,11 +88,13 @@ func (e *engine) join(now time.Time, s *stream) error {
 }
 
 // activate gives a checker's duties to one of its streams.
-func (e *engine) activate(c *checker, s *stream) {
+func (e *engine) activate(now time.Time, c *checker, s *stream) {
 	c.active = s
 	s.reports.Forget() // the votes that were made of it are gone
-	e.joining[c.id] = struct{}{}
-	e.due[c.id] = struct{}{}
+	if len(e.joining) == 0 {
+		e.firstCame = now
+	}
+	e.joining[c.id], e.lastCame = struct{}{}, now
 }
 
 func (c *checker) describe() hds.Checker {
@@ -113,7 +115,7 @@ func (e *engine) retire(now time.Time, c *checker, how hds.Departure) {
 	c.active = nil
 	for _, s := range c.streams {
 		if s.broken == "" {
-			e.activate(c, s)
+			e.activate(now, c, s)
 			return
 		}
 	}

@@ -41,9 +41,12 @@ type engine struct {
 
 	// due are the checkers whose duties may have changed, waiting those that are not given all that they have, and
 	// joining those that are to have some.
-	due      map[string]struct{}
-	waiting  map[string]struct{}
-	joining  map[string]struct{}
+	due     map[string]struct{}
+	waiting map[string]struct{}
+	joining map[string]struct{}
+	// firstCame and lastCame are when the first and the last of those came.
+	firstCame, lastCame time.Time
+
 	flushed  time.Time
 	round    []string      // who of the due are still to be told
 	toll     time.Duration // what that took so far, and sliced the last part of it
@@ -115,7 +118,7 @@ func (e *engine) next() time.Time {
 	if follow := e.followed.Add(followEvery); e.strayed && follow.Before(at) {
 		at = follow
 	}
-	if flush := e.flushed.Add(e.gather()); e.unflushed() && flush.Before(at) {
+	if flush := e.flushAt(); !flush.IsZero() && flush.Before(at) {
 		at = flush
 	}
 	return at
@@ -136,7 +139,7 @@ func (e *engine) turn(now time.Time) {
 		e.settleAt = time.Time{}
 		e.settle(now)
 	}
-	if e.unflushed() && now.Sub(e.flushed) >= e.gather() {
+	if at := e.flushAt(); !at.IsZero() && !now.Before(at) {
 		e.flush(now)
 	}
 }

@@ -32,8 +32,42 @@ func (e *engine) gather() time.Duration {
 	return max(least, min(gatherTimes*e.toll, mostGather))
 }
 
-// unflushed reports whether there are checkers to be told something.
-func (e *engine) unflushed() bool { return len(e.due)+len(e.round) > 0 }
+// flushAt is when checkers are to be told something next; zero when none are.
+func (e *engine) flushAt() time.Time {
+	at := e.flushed.Add(e.gather())
+	switch {
+	case len(e.due)+len(e.round) > 0:
+		return at
+	case len(e.joining) == 0:
+		return time.Time{}
+	}
+	if settled := e.settledAt(); settled.After(at) {
+		return settled
+	}
+	return at
+}
+
+// settledAt is when those who have come get duties. Each of them moves duties of others, so that where there is much
+// to tell a fleet that comes back is waited for.
+func (e *engine) settledAt() time.Time {
+	if len(e.joining) < manyJoin || e.assignment.Len() < muchToTell {
+		return e.firstCame
+	}
+	at, most := e.lastCame.Add(joinPause), e.firstCame.Add(mostJoin)
+	if most.Before(at) {
+		return most
+	}
+	return at
+}
+
+// Those who come are waited for if they are that many, where that many endpoints are probed: until nobody has come for
+// a pause.
+const (
+	manyJoin   = 16
+	muchToTell = 10_000
+	joinPause  = 200 * time.Millisecond
+	mostJoin   = 2 * time.Second
+)
 
 // retry has those who wait for shapes asked again which they may have.
 func (e *engine) retry() {
@@ -47,7 +81,9 @@ func (e *engine) flush(now time.Time) {
 	began := time.Now()
 	if len(e.round) == 0 {
 		e.toll = 0
-		e.enlist()
+		if !now.Before(e.settledAt()) {
+			e.enlist()
+		}
 		e.round = slices.Sorted(maps.Keys(e.due)) // the first of equals tries a new shape
 		clear(e.due)
 	}
@@ -75,6 +111,7 @@ func (e *engine) enlist() {
 	for _, id := range slices.Sorted(maps.Keys(e.joining)) {
 		if c := e.checkers[id]; c != nil && c.active != nil {
 			came = append(came, c.describe())
+			e.due[id] = struct{}{} // also if there is nothing for it
 		}
 	}
 	clear(e.joining)

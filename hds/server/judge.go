@@ -51,7 +51,7 @@ func (e *engine) judge(c *checker, now time.Time) {
 			s.broken = ""
 			e.log.Info("a checker is fit again", "checker", s.id, "node", s.hello.NodeID)
 			if c.active == nil {
-				e.activate(c, s)
+				e.activate(now, c, s)
 			}
 		}
 	}
