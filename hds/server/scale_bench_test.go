@@ -29,41 +29,20 @@ func BenchmarkScale(b *testing.B) {
 		}
 		return corev3.HealthStatus_HEALTHY
 	}
-	fleet := make([]*simulated, 0, checkers)
-	for i := range checkers {
-		c, err := simulate(simulation{addr: p.addr, id: fmt.Sprint("c", i), every: time.Second, http: true, finds: finds})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() {
-			if err := c.stop(); err != nil {
-				b.Error(err)
-			}
-		})
-		fleet = append(fleet, c)
-	}
-	greeted, before := time.Now(), p.usage("now")
+	size := fmt.Sprintf("%dx%d/", checkers, endpoints)
+	fleet := until(b, p, size+"until-all-is-known", fleetSize{checkers, endpoints, 0}, finds)
 	for _, c := range fleet {
-		if err := c.greet(); err != nil {
+		if err := c.stop(); err != nil {
 			b.Fatal(err)
 		}
 	}
-	testenv.Eventually(b, 3*time.Minute, func() error {
-		if u := p.usage("now"); u.Votes < fleetK*endpoints {
-			return fmt.Errorf("%+v", u)
+	testenv.Eventually(b, time.Minute, func() error {
+		if u := p.usage("now"); u.Checkers > 0 {
+			return fmt.Errorf("%d checkers are left", u.Checkers)
 		}
 		return nil
 	})
-	took, after := time.Since(greeted), p.usage("now")
-	size := fmt.Sprintf("%dx%d/", checkers, endpoints)
-	b.Run(size+"until-all-is-known", func(b *testing.B) {
-		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(took.Seconds(), "s")
-		b.ReportMetric((after.CPU - before.CPU).Seconds(), "cpu-s")
-		b.ReportMetric(float64(after.Specifiers)/float64(checkers), "specifiers/checker")
-		b.ReportMetric(float64(after.Broken), "broken")
-		b.ReportMetric(float64(after.Silent), "silent")
-	})
+	fleet = until(b, p, size+"all-come-again-within-3-s", fleetSize{checkers, endpoints, 3 * time.Second}, finds)
 	b.Run(size+"nothing-changes", func(b *testing.B) {
 		measure(b, p, func() {})
 	})
@@ -76,6 +55,54 @@ func BenchmarkScale(b *testing.B) {
 			}
 		})
 	})
+}
+
+// fleetSize is how large a fleet is, and within what time its checkers come.
+type fleetSize struct {
+	checkers, endpoints int
+	within              time.Duration
+}
+
+// until connects a fleet and reports what it costs until all is known, and for how long after the last has come.
+func until(b *testing.B, p *peer, name string, size fleetSize, finds func(uint32) corev3.HealthStatus) []*simulated {
+	b.Helper()
+	fleet := make([]*simulated, 0, size.checkers)
+	for i := range size.checkers {
+		c, err := simulate(simulation{addr: p.addr, id: fmt.Sprint("c", i), every: time.Second, http: true, finds: finds})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := c.stop(); err != nil {
+				b.Error(err)
+			}
+		})
+		fleet = append(fleet, c)
+	}
+	began, before := time.Now(), p.usage("now")
+	for i, c := range fleet {
+		time.Sleep(time.Until(began.Add(size.within * time.Duration(i) / time.Duration(size.checkers))))
+		if err := c.greet(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	greeted := time.Now()
+	testenv.Eventually(b, 3*time.Minute, func() error {
+		if u := p.usage("now"); u.Votes < fleetK*size.endpoints {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
+	took, after := time.Since(greeted), p.usage("now")
+	b.Run(name, func(b *testing.B) {
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(took.Seconds(), "s")
+		b.ReportMetric((after.CPU - before.CPU).Seconds(), "cpu-s")
+		b.ReportMetric(float64(after.Specifiers-before.Specifiers)/float64(size.checkers), "specifiers/checker")
+		b.ReportMetric(float64(after.Broken-before.Broken), "broken")
+		b.ReportMetric(float64(after.Silent-before.Silent), "silent")
+	})
+	return fleet
 }
 
 // measure lets seconds go by, and reports what one costs the server.
