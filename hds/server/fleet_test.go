@@ -235,6 +235,13 @@ func (w *watch) gap() time.Time {
 	return w.fell
 }
 
+// anew forgets what fell before.
+func (w *watch) anew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.most, w.fell = w.cover(), time.Time{}
+}
+
 // up waits until all endpoints are.
 func (f *fleet) up() {
 	f.t.Helper()

@@ -63,7 +63,7 @@ func (e *engine) settledAt() time.Time {
 // Those who come are waited for if they are that many, where that many endpoints are probed: until nobody has come for
 // a pause.
 const (
-	manyJoin   = 16
+	manyJoin   = 8
 	muchToTell = 10_000
 	joinPause  = 200 * time.Millisecond
 	mostJoin   = 2 * time.Second
