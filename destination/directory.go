@@ -7,12 +7,16 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/catenary-mesh/catenary/internal/facts"
 )
 
 // bookNeed is the name under which the directory needs its topics.
 const bookNeed = "destination-addresses"
+
+// hiddenTime is how long what is hidden from us is waited for: it may be that it is only not confirmed yet.
+const hiddenTime = 5 * time.Second
 
 // directory says who has an address, and which subjects to ask again when somebody else has. Its book is open while
 // any asks. One goroutine writes it; what takes long is done outside the lock.
@@ -26,6 +30,9 @@ type directory struct {
 	left    int           // services that it is not made of, because there are too many
 	known   int           // how many of the topics, from the first on, are known, or cannot be
 	sure    int           // how many of them, from the first on, can be hiding nothing
+	seen    int           // how many of them, from the first on, have told what we may see
+	since   time.Time     // since when all have, and not all is sure
+	until   time.Time     // when that has been waited for long enough; zero when nobody waits for it
 	virtual bool          // virtual IPs are followed
 	entries []string      // services that have a virtual IP by their entries
 
@@ -110,10 +117,16 @@ func (d *directory) run(ctx context.Context, sub *facts.Subscription) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for {
+		var enough <-chan time.Time
+		if !d.until.IsZero() {
+			enough = time.After(time.Until(d.until))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
+			d.turn(&group, nil)
+		case <-enough:
 			d.turn(&group, nil)
 		case <-sub.Bell():
 			_, changed := sub.Drain()
@@ -162,7 +175,8 @@ func (d *directory) close() {
 	d.mu.Lock()
 	d.book, d.lacks, d.beyond = nil, "", ""
 	d.mu.Unlock()
-	d.topics, d.left, d.known, d.sure, d.virtual, d.entries = nil, 0, 0, 0, false, nil
+	d.topics, d.left, d.known, d.sure, d.seen, d.virtual, d.entries = nil, 0, 0, 0, 0, false, nil
+	d.since, d.until = time.Time{}, time.Time{}
 	d.cfg.Store.Need(bookNeed)
 	d.cfg.Metrics.NotSearched(0)
 }
@@ -177,10 +191,10 @@ func (d *directory) cover(view facts.View) {
 	services := view.AllServices(d.cfg.Place.Datacenter)
 	left := max(0, len(services)-d.cfg.MaxServices)
 	if left > 0 && d.left == 0 {
-		d.cfg.Logger.Warn("there are too many services to look up addresses among all: who asks for one that is not found is left waiting",
+		d.cfg.Logger.Warn("there are too many services to look up addresses among all: one of the others is taken for nobody's",
 			"services", len(services), "limit", d.cfg.MaxServices)
 	}
-	d.topics, d.left, d.known, d.sure = []facts.Topic{facts.Services(d.cfg.Place.Datacenter)}, left, 0, 0
+	d.topics, d.left, d.known, d.sure, d.seen = []facts.Topic{facts.Services(d.cfg.Place.Datacenter)}, left, 0, 0, 0
 	for _, service := range services[:len(services)-left] {
 		d.topics = append(d.topics, facts.Health(d.cfg.Place.Datacenter, service))
 	}
@@ -253,6 +267,9 @@ func (d *directory) advance(view facts.View, pages map[facts.Topic]bool) {
 	for ; d.sure < d.known && complete(view, d.topics[d.sure]); d.sure++ {
 		pages[d.topics[d.sure]] = true
 	}
+	for d.seen = max(d.seen, d.sure); d.seen < d.known && settled(view, d.topics[d.seen]); d.seen++ {
+		pages[d.topics[d.seen]] = true
+	}
 	maps.DeleteFunc(pages, func(t facts.Topic, _ bool) bool { return !d.ours(t) })
 }
 
@@ -265,6 +282,7 @@ func (d *directory) release() []*subject {
 
 // judge says what is missing before anything can be said, and why an address that is not found may be somebody's.
 func (d *directory) judge(view facts.View) (lacks, beyond string) {
+	d.until = time.Time{}
 	if d.known < len(d.topics) {
 		return view.Why(facts.ID{Topic: d.topics[d.known]}), ""
 	}
@@ -272,11 +290,19 @@ func (d *directory) judge(view facts.View) (lacks, beyond string) {
 		d.virtual = true
 		d.need()
 	}
-	if d.sure < len(d.topics) {
-		return "", view.Why(facts.ID{Topic: d.topics[d.sure]})
+	switch {
+	case d.sure == len(d.topics):
+		d.since = time.Time{}
+		return "", d.untold(view)
+	case d.seen < len(d.topics):
+		d.since = time.Time{}
+		return "", view.Why(facts.ID{Topic: d.topics[d.seen]})
+	case d.since.IsZero():
+		d.since = time.Now()
 	}
-	if d.left > 0 {
-		return "", fmt.Sprintf("it is looked for among %d services, and %d more may have it: there are too many", d.cfg.MaxServices, d.left)
+	if until := d.since.Add(hiddenTime); time.Now().Before(until) {
+		d.until = until
+		return "", view.Why(facts.ID{Topic: d.topics[d.sure]})
 	}
 	return "", d.untold(view)
 }
@@ -312,10 +338,19 @@ func (d *directory) untold(view facts.View) string {
 	return fmt.Sprintf("the virtual IPs of %q are not known yet", first)
 }
 
-// tried reports whether a topic is known or cannot be read: one that cannot does not keep all others waiting.
-func tried(view facts.View, t facts.Topic) bool { return view.Known(t) || view.Topic(t).Failure != "" }
+// tried reports whether a topic was read or cannot be: one that cannot does not keep all others waiting.
+func tried(view facts.View, t facts.Topic) bool {
+	status := view.Topic(t)
+	return view.Known(t) || status.Failure != "" || status.Read && t.Name != ""
+}
 
 // complete reports whether what a topic does not have is known not to exist.
 func complete(view facts.View, t facts.Topic) bool {
 	return view.Topic(t).Complete || t.Name != "" && view.Service(t.Datacenter, t.Name) == facts.Absent
+}
+
+// settled reports whether a topic has told what the token may see. The rest serves nobody, and who waited for it would
+// wait for ever. Of services some must be seen: a token that sees none is more likely a wrong one.
+func settled(view facts.View, t facts.Topic) bool {
+	return complete(view, t) || view.Topic(t).Failure == "" && tried(view, t)
 }

@@ -148,35 +148,12 @@ func TestAnIPOfTwo(t *testing.T) {
 	})
 }
 
-// TestAnAddressThatMayBeSomebodysWaits has all the ways in which not all is known, whatever was found so far.
+// TestAnAddressThatMayBeSomebodysWaits has the ways in which more is to be known, whatever was found so far.
 func TestAnAddressThatMayBeSomebodysWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(q *quiet)
 		reason        string
 	}{
-		"too many services": {
-			func(q *quiet) { q.services("api", "b", "c"); q.service("b", nil, nil) },
-			func(q *quiet) { q.services("api", "b") },
-			"1 more may have it",
-		},
-		"services that the token may not see": {
-			func(q *quiet) {
-				q.store.Commit(func(tx *facts.Tx) {
-					tx.Forget(facts.Services("dc1"))
-					tx.Services("dc1", []string{"api"}, facts.Reading{})
-				})
-			},
-			func(q *quiet) { q.services("api") },
-			"not visible",
-		},
-		"instances that the token may not see": {
-			func(q *quiet) {
-				q.services("api", "b")
-				q.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Health("dc1", "b"), list(instance("b", 5)), facts.Reading{}) })
-			},
-			func(q *quiet) { q.service("b", list(instance("b", 5)), nil) },
-			"health/dc1/b",
-		},
 		"instances that cannot be read": {
 			func(q *quiet) {
 				q.services("api", "b")
@@ -196,7 +173,7 @@ func TestAnAddressThatMayBeSomebodysWaits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(cfg *Config) { cfg.MaxServices = 2 }, func(q *quiet) {
+			inBubble(t, nil, func(q *quiet) {
 				q.service("api", list(instance("api", 1)), nil)
 				c.before(q)
 				unknown := q.profiles("10.9.9.9:80")
@@ -205,14 +182,66 @@ func TestAnAddressThatMayBeSomebodysWaits(t *testing.T) {
 					t.Errorf("it waits because of %q", got)
 				}
 				q.wantSpoken(q.profiles("10.0.0.1:8080"), "at 10.0.0.1:8080 unknown")
-				if name == "too many services" && q.counts.notSearched != 1 {
-					t.Errorf("%d services are said not to be searched", q.counts.notSearched)
-				}
 				c.after(q)
 				q.wantSpoken(unknown, "nobody")
 			})
 		})
 	}
+}
+
+// TestWhatWillNotBeKnownKeepsNobodyWaiting has what the token may not see, and more services than are searched: an
+// application that waited for these would wait for ever.
+func TestWhatWillNotBeKnownKeepsNobodyWaiting(t *testing.T) {
+	hidden := func(q *quiet, services ...string) {
+		q.store.Commit(func(tx *facts.Tx) {
+			tx.Forget(facts.Services("dc1"))
+			tx.Services("dc1", services, facts.Reading{})
+		})
+	}
+	for name, before := range map[string]func(q *quiet){
+		"too many services": func(q *quiet) { q.services("api", "b", "c"); q.service("b", nil, nil) },
+		"services":          func(q *quiet) { hidden(q, "api") },
+		"some instances": func(q *quiet) {
+			q.services("api", "b")
+			q.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Health("dc1", "b"), list(instance("b", 5)), facts.Reading{}) })
+		},
+		"all instances": func(q *quiet) {
+			q.services("api", "b")
+			q.store.Commit(func(tx *facts.Tx) { tx.Instances(facts.Health("dc1", "b"), nil, facts.Reading{}) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(cfg *Config) { cfg.MaxServices = 2 }, func(q *quiet) {
+				q.service("api", list(instance("api", 1)), nil)
+				before(q)
+				unknown := q.profiles("10.0.9.1:8080")
+				if name != "too many services" {
+					time.Sleep(hiddenTime / 2)
+					q.wantSpoken(unknown, "") // it may be that it is only not confirmed yet
+					time.Sleep(hiddenTime / 2)
+				}
+				q.wantSpoken(unknown, "nobody")
+				q.wantSpoken(q.profiles("10.0.0.1:8080"), "at 10.0.0.1:8080 unknown")
+				if want := map[bool]int{true: 1}[name == "too many services"]; q.counts.notSearched != want {
+					t.Errorf("%d services are said not to be searched, want %d", q.counts.notSearched, want)
+				}
+				q.services("api", "d")
+				q.service("d", list(instance("d", 9)), nil)
+				q.settle()
+				known := q.profiles("10.0.0.9:8080")
+				q.wantSpoken(known, "at 10.0.0.9:8080 unknown")
+			})
+		})
+	}
+	inBubble(t, nil, func(q *quiet) {
+		hidden(q)
+		unknown := q.profiles("10.9.9.9:80")
+		time.Sleep(2 * hiddenTime)
+		q.wantSpoken(unknown, "") // of a token that sees nothing it is not known that there is nothing
+		q.services("api")
+		q.service("api", nil, nil)
+		q.wantSpoken(unknown, "nobody")
+	})
 }
 
 // TestWhatIsKnownIsReadBeforeItIsTold has a view that is ahead of the changes that were told: when all is known by it,
