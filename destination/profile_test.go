@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/catenary-mesh/catenary/chain"
 	pb "github.com/catenary-mesh/catenary/internal/proto/destination"
 )
@@ -215,6 +217,25 @@ func TestRoutesThatCanBeSaid(t *testing.T) {
 				t.Errorf("the router is not named: %v", p.GetProfileRef())
 			}
 		})
+	}
+}
+
+func TestAProfileIsNotLargerThanAProxyTakes(t *testing.T) {
+	var routes []chain.ServiceRoute
+	for i := range 600 {
+		path := fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 10_000))
+		routes = append(routes, route(chain.HTTPMatch{PathExact: path}, &chain.RouteDestination{RequestTimeout: time.Second}))
+	}
+	p := profileOf(t, &chain.ServiceDefaults{Header: head("api"), Protocol: "http"}, &chain.ServiceRouter{Header: head("api"), Routes: routes})
+	size := 0
+	for _, r := range p.Routes {
+		size += proto.Size(r)
+	}
+	if size > maxRoutes+1000 || size < maxRoutes-20_000 || p.Unexpressed+len(p.Routes) != 601 {
+		t.Errorf("%d bytes of %d routes, and %d are left out", size, len(p.Routes), p.Unexpressed)
+	}
+	if last := p.Routes[len(p.Routes)-1]; last.Timeout != nil {
+		t.Error("who falls to the last route has a timeout that was meant for others")
 	}
 }
 

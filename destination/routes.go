@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/catenary-mesh/catenary/chain"
@@ -18,6 +19,8 @@ import (
 const (
 	maxRoute      = 128
 	maxExpression = 16 << 10
+	// maxRoutes bounds the routes of a profile together: clients take messages of 4 MiB by default.
+	maxRoutes = 2 << 20
 )
 
 // routed translates the routes of a router and returns the node that requests go to: that of the first route
@@ -34,9 +37,14 @@ func (p *Profile) routed(c *chain.Chain, router *chain.Node) *chain.Node {
 	}
 	next := router.Routes[at].NextNode
 	var hidden []*chain.HTTPMatch
+	size := 0
 	for i, r := range router.Routes[:at+1] {
 		m := httpMatch(r)
-		if reason := unexpressed(r, m, next); reason != "" {
+		reason := unexpressed(r, m, next)
+		if reason == "" && size+proto.Size(condition(m)) > maxRoutes {
+			reason = "a profile with all routes is more than a proxy takes"
+		}
+		if reason != "" {
 			p.Unexpressed++
 			p.note("route %d, %q, is left out: %s", i+1, routeName(m), reason)
 			hidden = append(hidden, m)
@@ -51,6 +59,7 @@ func (p *Profile) routed(c *chain.Chain, router *chain.Node) *chain.Node {
 		}
 		if !p.OpaqueProtocol {
 			p.Routes = append(p.Routes, out)
+			size += proto.Size(out)
 		}
 	}
 	return c.Nodes[next]
