@@ -85,6 +85,10 @@ func (f *fleet) replaced(after time.Time, orphans []int) time.Duration {
 func TestTheDutiesOfACheckerThatGoesAreSoonWithOthers(t *testing.T) {
 	f := newFleet(t, fleetOf{checkers: fleetCheckers, endpoints: fleetEndpoints})
 	lag := measureNoise(t)
+	slower := time.Duration(1)
+	if testenv.Race() {
+		slower = 10 // where it is not the machine that is late
+	}
 
 	var closed []time.Duration
 	for range 3 {
@@ -96,7 +100,7 @@ func TestTheDutiesOfACheckerThatGoesAreSoonWithOthers(t *testing.T) {
 	slices.Sort(closed)
 	t.Logf("closed: the duties of a checker were with others after %v (each of %d); the machine lagged by %v at most", closed, len(closed), lag.most())
 	// A busy machine makes some late, and not all.
-	if got := closed[0]; got > 250*time.Millisecond+hops*lag.most() {
+	if got := closed[0]; got > slower*(250*time.Millisecond+hops*lag.most()) {
 		t.Errorf("%v after a checker was gone its duties were with others, want 250ms", got)
 	}
 
@@ -108,7 +112,7 @@ func TestTheDutiesOfACheckerThatGoesAreSoonWithOthers(t *testing.T) {
 	silent.set(func() { heard = silent.sent })
 	took := f.replaced(heard, orphans)
 	t.Logf("silent: they were after %v; the machine lagged by %v at most", took, lag.most())
-	if took > 2500*time.Millisecond+hops*lag.most() {
+	if took > slower*(2500*time.Millisecond+hops*lag.most()) {
 		t.Errorf("%v after a checker was heard last its duties were with others, want 2.5s", took)
 	}
 	f.up()
@@ -133,38 +137,42 @@ func (f *fleet) skew() float64 {
 	return float64(most) * float64(len(f.checkers)) / float64(fleetK*len(f.ports))
 }
 
+// TestFewDutiesMoveWhenACheckerComesOrGoes is of fleets in which nobody was so late as to lose its duties: that moves
+// others, then and when it has them back.
 func TestFewDutiesMoveWhenACheckerComesOrGoes(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, fleetOf{checkers: fleetCheckers, endpoints: fleetEndpoints})
-	late := func() uint64 { return f.server.Figures().BrokenTotal }
-	judged := map[string]int{}
-	step := func(what string, change func() (of, moved int)) {
-		t.Helper()
-		before := late()
-		n, moved := change()
-		share := float64(fleetK*len(f.ports)) / float64(n)
-		t.Logf("%s: %d duties moved, %.0f%% of one checker's share; the most that one has is %.2f times the mean", what, moved, float64(moved)/share*100, f.skew())
-		if late() > before {
-			t.Log("a busy machine made a checker so late that it lost its duties: that is another matter")
+	for range 3 {
+		f := newFleet(t, fleetOf{checkers: fleetCheckers, endpoints: fleetEndpoints})
+		told := true
+		for i := 0; i < 2 && told; i++ {
+			told = f.movesFew("one came", func() (int, int) { return f.oneComes(fmt.Sprint("late", i)) }) &&
+				f.movesFew("one went", f.oneGoes)
+		}
+		f.up()
+		f.never()
+		if told {
 			return
 		}
-		judged[what]++
-		if most := 1.1*share + roundings; float64(moved) > most {
-			t.Errorf("%s, %d checkers: %d duties moved, want %.0f at most", what, n, moved, most)
-		}
-		if got := f.skew(); got > 1.25 {
-			t.Errorf("%s: one checker has %.2f times the mean, want 1.25 at most", what, got)
-		}
 	}
-	for i := 0; i < 10 && (judged["one came"] < 2 || judged["one went"] < 2); i++ {
-		step("one came", func() (int, int) { return f.oneComes(fmt.Sprint("late", i)) })
-		step("one went", f.oneGoes)
+	t.Log("the machine is too busy to tell")
+}
+
+// movesFew makes a change, and judges how many duties moved. It reports whether that could be judged.
+func (f *fleet) movesFew(what string, change func() (of, moved int)) bool {
+	f.t.Helper()
+	n, moved := change()
+	share, skew := float64(fleetK*len(f.ports))/float64(n), f.skew()
+	f.t.Logf("%s: %d duties moved, %.0f%% of one checker's share; the most that one has is %.2f times the mean", what, moved, float64(moved)/share*100, skew)
+	if f.server.Figures().BrokenTotal > 0 {
+		return false
 	}
-	if len(judged) < 2 {
-		t.Errorf("only these were judged: %v", judged)
+	if most := 1.1*share + roundings; float64(moved) > most {
+		f.t.Errorf("%s, %d checkers: %d duties moved, want %.0f at most", what, n, moved, most)
 	}
-	f.up()
-	f.never()
+	if skew > 1.25 {
+		f.t.Errorf("%s: one checker has %.2f times the mean, want 1.25 at most", what, skew)
+	}
+	return true
 }
 
 // roundings is what may move because duties cannot be halved.
