@@ -72,12 +72,13 @@ type hub struct {
 	lastID   uint64
 	leftOut  int // routes of all profiles, and those that lost something to them
 	weakened int
+	broken   broken
 }
 
 func newHub(cfg Config) *hub {
 	h := &hub{
 		cfg: cfg, subjects: map[question]*subject{}, byFact: map[facts.ID]map[*subject]struct{}{},
-		news: map[facts.ID]uint64{}, datacenters: map[string]int{},
+		news: map[facts.ID]uint64{}, datacenters: map[string]int{}, broken: broken{},
 	}
 	h.addresses, h.atlas = newDirectory(cfg, h.outdate), newAtlas(cfg)
 	h.resolve = h.make
@@ -198,6 +199,7 @@ func (h *hub) end(s *subject, m made, round uint64, next *answer) {
 		return
 	}
 	h.count(s.answer.Load(), &m.profile)
+	h.tell(s.answer.Load(), &m)
 	s.answer.Store(next)
 	for w := range s.watchers {
 		w.ring()
@@ -277,6 +279,7 @@ func (h *hub) leave(s *subject, w *watcher) {
 	}
 	h.reread(s, nil)
 	h.count(s.answer.Load(), nil)
+	h.tell(s.answer.Load(), nil)
 	delete(h.subjects, s.question)
 	if far := h.foreign(s.question); far != "" {
 		if h.datacenters[far]--; h.datacenters[far] == 0 {

@@ -13,6 +13,7 @@ import (
 // made is what an answer is made of.
 type made struct {
 	Resolution
+	about   Name // whose the chain is
 	profile Profile
 	// conflict says why the question has no answer that is right.
 	conflict string
@@ -25,12 +26,14 @@ func (h *hub) make(s *subject, view facts.View) made {
 	case q.addr.IsValid():
 		return h.byAddress(s, view)
 	case q.profile:
-		return described(h.cfg.Place.Describe(view, q.name, q.reader, s.chain))
+		return described(q.name, h.cfg.Place.Describe(view, q.name, q.reader, s.chain))
 	}
-	return made{Resolution: h.cfg.Place.Resolve(view, q.name, q.reader, s.chain)}
+	return made{about: q.name, Resolution: h.cfg.Place.Resolve(view, q.name, q.reader, s.chain)}
 }
 
-func described(d Description) made { return made{Resolution: d.Resolution, profile: d.Profile} }
+func described(about Name, d Description) made {
+	return made{about: about, Resolution: d.Resolution, profile: d.Profile}
+}
 
 // byAddress is the profile of the service that has an address for its virtual IP, else of the instance that
 // listens there, else of nothing.
@@ -49,12 +52,12 @@ func (h *hub) byAddress(s *subject, view facts.View) made {
 	}
 	if len(found.owners) == 1 {
 		name := Name{Service: found.owners[0], Datacenter: h.cfg.Place.Datacenter, Port: q.addr.Port()}
-		return described(h.cfg.Place.Describe(view, name, q.reader, s.chain))
+		return described(name, h.cfg.Place.Describe(view, name, q.reader, s.chain))
 	}
 	if found.instance == nil {
 		return made{Resolution: Resolution{State: NoService}, profile: DefaultProfile()}
 	}
-	return described(h.cfg.Place.DescribeInstance(view, found.instance, q.addr, q.reader))
+	return described(Name{}, h.cfg.Place.DescribeInstance(view, found.instance, q.addr, q.reader))
 }
 
 // same reports whether streams, and who looks at them, would be told the same.

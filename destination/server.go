@@ -30,6 +30,8 @@ type Metrics interface {
 	ProfileRoutes(leftOut, weakened int)
 	// NotSearched is among how many services no address is looked up, because there are too many.
 	NotSearched(services int)
+	// LinkerdProblems is how many chains that are asked about do not compile.
+	LinkerdProblems(chains int)
 }
 
 // The forms of streams, and the types of what is sent, as metrics call them.

@@ -40,6 +40,7 @@ type counts struct {
 	routes  [2]int
 
 	notSearched int
+	problems    int
 }
 
 func (c *counts) StreamOpened(string)     { c.mu.Lock(); c.streams++; c.mu.Unlock() }
@@ -53,7 +54,8 @@ func (c *counts) ProfileRoutes(leftOut, weakened int) {
 	c.mu.Unlock()
 }
 
-func (c *counts) NotSearched(services int) { c.mu.Lock(); c.notSearched = services; c.mu.Unlock() }
+func (c *counts) LinkerdProblems(chains int) { c.mu.Lock(); c.problems = chains; c.mu.Unlock() }
+func (c *counts) NotSearched(services int)   { c.mu.Lock(); c.notSearched = services; c.mu.Unlock() }
 
 func (c *counts) ofRoutes() [2]int {
 	c.mu.Lock()

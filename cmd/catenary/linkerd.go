@@ -92,6 +92,21 @@ func (l *linkerd) proxies() []admin.Proxy {
 	return list
 }
 
+// problems are those of the chains that Linkerd's proxies ask about.
+func (l *linkerd) problems() []admin.Problem {
+	server := l.server.Load()
+	if server == nil {
+		return nil
+	}
+	var list []admin.Problem
+	for _, c := range server.Problems() {
+		for _, problem := range c.Problems {
+			list = append(list, admin.Problem{Problem: problem, Chain: c.Service, LastGood: c.LastGood})
+		}
+	}
+	return list
+}
+
 // formLinkerdProfile is the form of streams of profiles.
 const formLinkerdProfile = "linkerd-profile"
 

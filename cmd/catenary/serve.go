@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
@@ -289,13 +290,18 @@ func (p *plane) problems() []admin.Problem {
 	for _, problem := range append(p.source.problems(), p.certificates.problems()...) {
 		list = append(list, admin.Problem{Problem: problem})
 	}
-	x := p.xds.Load()
-	if x == nil {
-		return list
+	if x := p.xds.Load(); x != nil {
+		for _, c := range x.Problems() {
+			for _, problem := range c.Problems {
+				list = append(list, admin.Problem{Problem: problem, Chain: c.Service, LastGood: c.LastGood})
+			}
+		}
 	}
-	for _, c := range x.Problems() {
-		for _, problem := range c.Problems {
-			list = append(list, admin.Problem{Problem: problem, Chain: c.Service, LastGood: c.LastGood})
+	for _, problem := range p.linkerd.problems() {
+		if !slices.ContainsFunc(list, func(other admin.Problem) bool { // Envoys may have the same chain
+			return other.Chain == problem.Chain && other.Problem.String() == problem.Problem.String()
+		}) {
+			list = append(list, problem)
 		}
 	}
 	return list

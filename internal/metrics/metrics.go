@@ -83,7 +83,7 @@ func New(version string) *Metrics {
 	m.registry.MustRegister(m.loads.collectors()...)
 	build := gauge("build_info", "Always 1; the labels say what runs.", "version", "goversion")
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	for _, origin := range []string{OriginChains, OriginSource} {
+	for _, origin := range []string{OriginChains, OriginLinkerd, OriginSource} {
 		m.problems.WithLabelValues(origin).Set(0)
 	}
 	m.registry.MustRegister(
@@ -99,6 +99,8 @@ func New(version string) *Metrics {
 const (
 	// OriginChains is the compilation of chains.
 	OriginChains = "chains"
+	// OriginLinkerd is the compilation of chains that Linkerd's proxies ask about.
+	OriginLinkerd = "linkerd"
 	// OriginSource is the reading of the source, such as a file that cannot be decoded.
 	OriginSource = "source"
 )
@@ -138,6 +140,11 @@ func (m *Metrics) Encoded(typ string) { m.encoded.WithLabelValues(typ).Inc() }
 
 // Problems sets the number of problems that chains have now.
 func (m *Metrics) Problems(n int) { m.problems.WithLabelValues(OriginChains).Set(float64(n)) }
+
+// LinkerdProblems sets the number of chains that Linkerd's proxies ask about and that do not compile now.
+func (m *Metrics) LinkerdProblems(chains int) {
+	m.problems.WithLabelValues(OriginLinkerd).Set(float64(chains))
+}
 
 // ProfileRoutes sets how many routes of profiles are left out, and how many are weakened by those.
 func (m *Metrics) ProfileRoutes(leftOut, weakened int) {
