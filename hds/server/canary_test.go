@@ -9,6 +9,7 @@ import (
 )
 
 func TestWhoComesAndGoesKeepsNoProbeFromOthers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *server.Config) { c.Guard = admitted{} })
 	r.service("api", tcp(), 8001)
 	for i := range 3 {

@@ -81,6 +81,7 @@ func TestAKilledCheckersDutiesGoToOthersAtOnce(t *testing.T) {
 }
 
 func TestASilentCheckerIsBrokenAndItsDutiesGoToOthers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.service("api", tcp(), 8001)
 	silent := r.checker("a", allUp)
@@ -98,6 +99,7 @@ func TestASilentCheckerIsBrokenAndItsDutiesGoToOthers(t *testing.T) {
 }
 
 func TestALoneCheckerIsBelievedAndTheLossOfAllIsNotDown(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.service("api", tcp(), 8001)
 	c := r.checker("a", allDown)
@@ -212,6 +214,7 @@ func TestWhatCannotBeProbedIsNamedAndTheRestIs(t *testing.T) {
 }
 
 func TestASpecifierIsSentForChangesOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.service("api", tcp(), 8001)
 	c := r.checker("a", allUp)
