@@ -72,7 +72,7 @@ func TestEnvoyProbesAndReportsAsWeRelyOnIt(t *testing.T) {
 		*b = startWeb(t, 200)
 	}
 	x.slow.after = 700 * time.Millisecond
-	x.envoy = testenv.StartEnvoy(t, scripted(x.script.port))
+	x.envoy = testenv.StartEnvoy(t, testenv.CheckerBootstrap(x.script.port))
 	x.greets()
 	x.reportsOnNothing()
 	began := x.reportsAfterOneInterval()
@@ -286,24 +286,4 @@ func (x *times) goesOnAlone() {
 			x.t.Errorf("back again it first says %+v of the port %d, want %+v", got[0].health[b.port], b.port, want)
 		}
 	}
-}
-
-// scripted is the bootstrap of an Envoy that does nothing but probe.
-func scripted(port int) []byte {
-	return fmt.Appendf(nil, `
-node: {id: checker, cluster: checkers}
-admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
-hds_config: {api_type: GRPC, transport_api_version: V3, grpc_services: [{envoy_grpc: {cluster_name: catenary}}]}
-static_resources:
-  clusters:
-  - name: catenary
-    connect_timeout: 5s
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    load_assignment:
-      cluster_name: catenary
-      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}}]}]
-`, port)
 }

@@ -1,7 +1,6 @@
 package sanitizer
 
 import (
-	"fmt"
 	"net"
 	"testing"
 
@@ -56,7 +55,7 @@ func startChecker(t *testing.T, version testenv.EnvoyVersion) *checker {
 			t.Error(err)
 		}
 	})
-	c.envoy = testenv.StartEnvoy(t, bootstrap(listener.Addr().(*net.TCPAddr).Port), testenv.WithEnvoyVersion(version))
+	c.envoy = testenv.StartEnvoy(t, testenv.CheckerBootstrap(listener.Addr().(*net.TCPAddr).Port), testenv.WithEnvoyVersion(version))
 	return c
 }
 
@@ -87,23 +86,4 @@ func (c *checker) stream(_ any, s grpc.ServerStream) error {
 			return err
 		}
 	}
-}
-
-func bootstrap(port int) []byte {
-	return fmt.Appendf(nil, `
-node: {id: checker, cluster: checkers, locality: {region: r, zone: z}}
-admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
-hds_config: {api_type: GRPC, transport_api_version: V3, grpc_services: [{envoy_grpc: {cluster_name: catenary}}]}
-static_resources:
-  clusters:
-  - name: catenary
-    connect_timeout: 5s
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    load_assignment:
-      cluster_name: catenary
-      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}}]}]
-`, port)
 }
