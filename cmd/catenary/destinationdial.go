@@ -43,7 +43,7 @@ func (f *grpcDialFlags) private() bool {
 		return true
 	}
 	host, _, err := net.SplitHostPort(f.addr)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+	return err == nil && bootstrap.IsLoopback(host)
 }
 
 // silentLine is after how long a server that says nothing is asked whether it is there.

@@ -34,6 +34,12 @@ type LinkerdConfig struct {
 // DefaultLinkerdNetworks are those of private addresses, and that of the virtual IPs of Consul.
 const DefaultLinkerdNetworks = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,240.0.0.0/4"
 
+// IsLoopback reports whether a host, a name or an IP, is this machine by itself: what is sent there nobody else reads.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
 // Linkerd returns the environment of a proxy, a variable a line.
 func Linkerd(cfg LinkerdConfig) ([]byte, error) {
 	addr := cmp.Or(cfg.GRPCAddr, DefaultGRPCAddr)
@@ -41,7 +47,7 @@ func Linkerd(cfg LinkerdConfig) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address of the control plane %q is not HOST:PORT", addr)
 	}
-	if ip, err := netip.ParseAddr(host); (err != nil && host != "localhost" || err == nil && !ip.IsLoopback()) && cfg.ServerName == "" {
+	if !IsLoopback(host) && cfg.ServerName == "" {
 		return nil, fmt.Errorf("the control plane %s is not on loopback, where proxies insist on TLS: say which name its certificate has", addr)
 	}
 	for _, network := range cfg.Networks {
