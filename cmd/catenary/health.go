@@ -106,7 +106,7 @@ func votesText(votes []admin.Vote) string {
 	for _, v := range votes {
 		text := v.Checker + "=" + v.Vote
 		if v.AgeSeconds >= 0 {
-			text += " " + time.Duration(v.AgeSeconds*float64(time.Second)).Truncate(time.Second).String()
+			text += " " + ageOf(v.AgeSeconds, time.Second)
 		}
 		if v.Reason != "" {
 			text += " (" + v.Reason + ")"
@@ -182,13 +182,9 @@ func writeCheckers(w io.Writer, format string, list []admin.Checker) error {
 	rows := make([][]string, 0, len(list))
 	for i := range list {
 		c := &list[i]
-		age := "-"
-		if c.ReportAgeSeconds >= 0 {
-			age = time.Duration(c.ReportAgeSeconds * float64(time.Second)).Truncate(time.Millisecond).String()
-		}
 		rows = append(rows, []string{
 			c.Checker, c.NodeID, c.Address, strings.Trim(c.Region+"/"+c.Zone, "/"), c.Version, c.Form, c.State,
-			strconv.Itoa(c.Duties), age, c.Reason,
+			strconv.Itoa(c.Duties), ageOf(c.ReportAgeSeconds, time.Millisecond), c.Reason,
 		})
 	}
 	return render.Table(w, []string{"checker", "node id", "address", "locality", "version", "form", "state", "endpoints", "report age", "reason"}, rows)

@@ -198,6 +198,14 @@ func typeTable(w io.Writer, p admin.Proxy, now time.Time) error {
 	return render.Table(w, []string{"type", "state", "resources", "sent", "acked", "age", "nacks", "nack"}, rows)
 }
 
+// ageOf is an age of the API to the grain; negative ones are not known.
+func ageOf(seconds float64, grain time.Duration) string {
+	if seconds < 0 {
+		return "-"
+	}
+	return time.Duration(seconds * float64(time.Second)).Truncate(grain).String()
+}
+
 func age(now, since time.Time) string {
 	d := now.Sub(since)
 	if d < time.Minute {

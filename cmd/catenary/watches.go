@@ -55,16 +55,12 @@ func writeWatches(w io.Writer, format string, list []admin.Watch) error {
 	rows := make([][]string, 0, len(list))
 	for i := range list {
 		watch := &list[i]
-		age := "-"
-		if watch.AgeSeconds >= 0 {
-			age = time.Duration(watch.AgeSeconds * float64(time.Second)).Truncate(time.Second).String()
-		}
 		needs := strconv.Itoa(watch.Needs)
 		if watch.Lingering {
 			needs += " (lingering)"
 		}
 		rows = append(rows, []string{
-			watch.Topic, watch.Mode, watch.Server, strconv.FormatUint(watch.Index, 10), age, watch.State, needs, watch.Reason,
+			watch.Topic, watch.Mode, watch.Server, strconv.FormatUint(watch.Index, 10), ageOf(watch.AgeSeconds, time.Second), watch.State, needs, watch.Reason,
 		})
 	}
 	return render.Table(w, []string{"topic", "mode", "server", "index", "age", "state", "needs", "reason"}, rows)
