@@ -165,8 +165,12 @@ func TestALimitOfConsulOnlySlowsDown(t *testing.T) {
 		b.need(services...)
 		time.Sleep(100 * time.Millisecond)
 		b.has(1, services)
-		if got := b.failure("s7"); got != "too many" {
-			t.Errorf("a service that waits gives the reason %q", got)
+		reasons := map[string]int{} // the order of services is by chance
+		for _, service := range services {
+			reasons[b.failure(service)]++
+		}
+		if reasons[""] != 1 || reasons["too many"] != len(services)-1 {
+			t.Errorf("one has a certificate, and the others wait for the reasons %v", reasons)
 		}
 		time.Sleep(2 * time.Minute)
 		b.has(20, services)
@@ -341,7 +345,7 @@ func TestAnIssuerThatRenewsWhenItSeesFitIsAskedNowAndThen(t *testing.T) {
 		if b.leaf("web") != before {
 			t.Error("the certificate is another")
 		}
-		time.Sleep(life * 5 / 100)
+		time.Sleep(life * 7 / 100) // it may be first asked at 90 %
 		if b.leaf("web") == before {
 			t.Error("the certificate is not renewed")
 		}
